@@ -12,12 +12,24 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 
-def operators():
-    """Returns PyTorch's operators that take f64, by name, in the order of its table."""
-    # PyTorch's testing package imports this package for a base class of its own tests, which do not run here.
+def _prepare_import():
+    """PyTorch's testing package imports this package for a base class of its own tests, which do not run here."""
     if "expecttest" not in sys.modules:
         sys.modules["expecttest"] = types.ModuleType("expecttest")
         sys.modules["expecttest"].TestCase = unittest.TestCase
+
+
+def modules():
+    """Returns the samples that PyTorch has of its modules, by name, in the order of its table."""
+    _prepare_import()
+    from torch.testing._internal.common_modules import module_db
+
+    return {info.name: info for info in module_db}
+
+
+def operators():
+    """Returns PyTorch's operators that take f64, by name, in the order of its table."""
+    _prepare_import()
     from torch.testing._internal.common_methods_invocations import op_db
 
     found = {}

@@ -179,8 +179,22 @@ class Ops(unittest.TestCase):
                 lambda x: x.prod(0, dtype=torch.float64),
                 lambda x: torch.masked.prod(x, -1, mask=x > -0.5),
             ):
-                with self.subTest(zeros=zeros, shape=shape):
-                    self.same(function, x)
+                for dtype in (torch.float32, torch.bfloat16):
+                    with self.subTest(zeros=zeros, shape=shape, dtype=dtype):
+                        self.same(function, x.detach().to(dtype).requires_grad_(), budgets=("min",))
+
+    def test_results_whose_elements_share_memory(self):
+        """Such a result's strides cannot hold its gradient."""
+        x = torch.randn(6, 8, requires_grad=True)
+        for function in (
+            lambda x: (x * 2).unfold(1, 3, 1),
+            lambda x: (x * 2).as_strided((3, 4), (8, 2)),
+            lambda x: (x * 2).as_strided((3, 4), (1, 1)),
+        ):
+            for kernels, dynamic in (("aot_eager", False), ("aot_eager", True), ("inductor", False)):
+                with self.subTest(kernels=kernels, dynamic=dynamic):
+                    self.same(function, x, budgets=("min",), kernels=kernels, dynamic=dynamic)
+        self.same(lambda x: (x * 2)[:, :1].expand(6, 5), x)
 
     def test_dropout(self):
         for dtype, p in itertools.product((torch.float32, torch.float64, torch.bfloat16, torch.float16), (0.1, 0.15, 0.5, 1.0)):

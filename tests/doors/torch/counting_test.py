@@ -104,6 +104,28 @@ class Counting(unittest.TestCase):
             with self.subTest(function=function.__name__):
                 self.counts(function, exact=function is not rounds)
 
+    def test_regions_that_are_compiled_once(self):
+        """The region's op gives operands back among its results, which keeps them live until the backward, and no others."""
+
+        @torch.compiler.nested_compile_region
+        def region(h):
+            return torch.tanh(h @ self.w).exp().tanh()
+
+        self.counts(lambda x: region(region(region(x @ self.w))).sum(), exact=False)
+
+    def test_a_loops_tensors_of_unknown_size_are_of_what_the_step_takes(self):
+        """How often a loop runs, and how large what it stacks for its backward is, is known when it was measured: a share is one of that too."""
+
+        def rounds(x):
+            return while_loop(lambda k, h: k < 4.0, lambda k, h: (k + 1.0, h * self.v), (torch.tensor(0.0), x @ self.w))[1].mean()
+
+        for kernels in ("aot_eager", "inductor"):
+            call = with_isthmus("100%", kernels=kernels)(rounds)
+            with self.subTest(kernels=kernels), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for _ in range(5):
+                    call(self.x).backward()
+
     def test_sizes_that_depend_on_data(self):
         """Such a size is planned at the most that it can be, and reported where that is not known."""
 

@@ -68,11 +68,11 @@ def train(model: Model, loss_of: LossOf, steps: int = 3, compiled: Callable[[Any
     )
 
 
-def with_isthmus(budget: Any, **options: Any) -> Callable[[Any], Any]:
+def with_isthmus(budget: Any, *, dynamic: bool | None = None, **options: Any) -> Callable[[Any], Any]:
     """Returns a wrapper for `train` that compiles the whole function within a budget. Forgets everything that was compiled before."""
     torch.compiler.reset()
     isthmus.torch.reset()
-    return lambda f: torch.compile(f, backend=isthmus.torch.backend, fullgraph=True, options={"budget": budget, **options})
+    return lambda f: torch.compile(f, backend=isthmus.torch.backend, fullgraph=True, dynamic=dynamic, options={"budget": budget, **options})
 
 
 def differences(want: Trained, got: Trained) -> list[str]:

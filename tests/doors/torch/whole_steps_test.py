@@ -11,6 +11,7 @@ import command  # noqa: E402
 command.with_python_of_torch()
 
 import contextlib  # noqa: E402
+import tempfile  # noqa: E402
 import unittest  # noqa: E402
 import warnings  # noqa: E402
 from unittest import mock  # noqa: E402
@@ -18,12 +19,15 @@ from unittest import mock  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
+from torch._higher_order_ops.while_loop import while_loop  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
 from training import refusal  # noqa: E402
 
 torch.set_num_threads(1)
+warnings.filterwarnings("ignore", message="Error detected in WhileLoop")  # PyTorch traces a loop's backward in its anomaly mode
 WIDTH, ROWS = 64, 512
 
 
@@ -56,6 +60,27 @@ class NumberInLoop(Model):
         for block in self.blocks:
             x = block(x) * (1.0 if x.sum().item() > 0 else 1.0)
         return x.square().mean()
+
+
+class ReentrantCheckpoints(Model):
+    """A checkpoint's backward runs another backward."""
+
+    def forward(self, x):
+        x.requires_grad_()
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=True)
+            if x.abs().max() > 1e3:
+                raise ValueError("too large")
+        return x.square().mean()
+
+
+class Loop(Model):
+    """PyTorch compiles no loop with a gradient unless it is told to capture numbers. The backward of what it runs op by op traces another backward."""
+
+    def forward(self, x):
+        weight = self.blocks[0][0].weight
+        _, x = while_loop(lambda k, h: k < 4, lambda k, h: (k + 1, torch.tanh(h @ weight)), (torch.tensor(0), x))
+        return self.blocks(x).square().mean()
 
 
 class Experts(Model):
@@ -210,6 +235,8 @@ PROGRAMS = {
     "a branch in a loop": (BranchInLoop, whole),
     "a number in a loop": (NumberInLoop, whole),
     "experts": (Experts, whole),
+    "reentrant checkpoints": (ReentrantCheckpoints, whole),
+    "a loop": (Loop, whole),
     "saved-tensor hooks": (SavedTensorHooks, whole),
     "a backward hook": (BackwardHook, whole),
     "batch norm without momentum": (BatchNormWithoutMomentum, whole),
@@ -377,6 +404,30 @@ class WholeSteps(unittest.TestCase):
         with self.assertRaises(ZeroDivisionError):
             loss.backward()
         self.assertFalse(torch.autograd._profiler_enabled())
+
+    def test_a_forward_that_nothing_follows_is_measured_until_a_reset(self):
+        waiting = Training(Model, whole, "100%")
+        waiting.step()
+        loss = waiting.call(waiting.x)
+        self.assertTrue(torch.autograd._profiler_enabled())
+        with tempfile.TemporaryDirectory() as folder:
+            isthmus.torch.measure(layers(1), waiting.x, path=os.path.join(folder, "costs.json"), runs=1)
+        isthmus.torch.reset()
+        self.assertFalse(torch.autograd._profiler_enabled())
+        loss.backward()
+
+    def test_a_forward_that_nothing_follows_does_not_hide_later_steps(self):
+        waiting = Training(Model, whole, "100%")
+        waiting.step()
+        loss = waiting.call(waiting.x)
+        model = BranchInLoop()
+        other = torch.compile(model, backend="isthmus", options={"budget": "16KiB"})
+        with self.assertRaisesRegex(isthmus.CannotBeMet, "PyTorch has compiled nothing of the step"):
+            for _ in range(20):
+                model.zero_grad()
+                other(waiting.x).backward()
+        self.assertFalse(torch.autograd._profiler_enabled())
+        loss.backward()
 
     def test_a_profile_that_begins_within_a_measured_step_is_the_programs(self):
         training = Training(Language, OnlyModel, "100%")

@@ -109,8 +109,8 @@ def _plain_product(x: torch.Tensor, dim: int | None, keepdim: bool) -> torch.Ten
 
 
 def _plain_gradient(gradient: torch.Tensor, x: torch.Tensor, dim: int | None, keepdim: bool) -> torch.Tensor:
-    """Differentiates the plain op, outside of this op's own dispatch, which is below autograd."""
-    with torch._C._ForceDispatchKeyGuard(torch._C._dispatch_keys(x), torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined)):
+    """Differentiates the plain op, outside of this op's own dispatch, which is below autograd. Autocast, which is above it, has cast the operands."""
+    with torch._C._ForceDispatchKeyGuard(torch._C._dispatch_keys(x), torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)):
         with torch.enable_grad():
             x = x.detach().requires_grad_()
             y = _plain_product(x, dim, keepdim)

@@ -156,9 +156,9 @@ class _Extraction:
             for n in [node, *projections]:
                 self.where.setdefault(n, [r for a in aliases for r in self.where[a]])
             return
-        op = self._add_computation(node, [node, *projections], [n for n in results if n not in aliases])
+        op = self._add_computation(node, [node, *projections], [n for n in results if n not in aliases], has_aliases=bool(aliases))
         for n in aliases:  # the op makes the tuple's other results; this result shares an operand's storage
-            self._add_view(n, [], node, also=(op, 0))
+            self._add_view(n, [], node, after=(op, len(self.problem[op].bytes) - 1))
         made = [(op, k) for k in range(max(1, len(results) - len(aliases)))]
         for n in [node, *projections]:
             self.where.setdefault(n, made)
@@ -227,17 +227,17 @@ class _Extraction:
     def _phase(self, node: fx.Node) -> str:
         return "backward" if node in self.after else "forward"
 
-    def _add_view(self, result: fx.Node, nodes: list[fx.Node], producer: fx.Node, also: Read | None = None) -> None:
+    def _add_view(self, result: fx.Node, nodes: list[fx.Node], producer: fx.Node, after: Read | None = None) -> None:
+        """Adds a result that shares the storage of one of its producer's operands. after: an empty output of the op that makes the other results of
+        the producer, and that gives this one too: nothing runs for it, so it reads no other operands and does not keep them live."""
         base = self._aliased(result)
         assert base is not None
-        reads = self._reads(producer)
+        reads = [base, after] if after else self._reads(producer)
         of = next((k for k, r in enumerate(reads) if self.joint.storage(r) == self.joint.storage(base)), None)
         if of is None:
             reads.append(base)
             of = len(reads) - 1
-        if also:
-            reads.append(also)
-        again = also is None and (rules.may_repeat(producer, self.allowed))
+        again = after is None and rules.may_repeat(producer, self.allowed)
         op = self._add(Step(nodes), result.name, reads, phase=self._phase(result), view_of=of, recomputable=again)
         self.where[result] = [(op, 0)]
         if rules.waits(result):
@@ -256,7 +256,8 @@ class _Extraction:
             node = node.all_input_nodes[0]
         return self._reads(node)
 
-    def _add_computation(self, node: fx.Node, nodes: list[fx.Node], fresh: list[fx.Node]) -> int:
+    def _add_computation(self, node: fx.Node, nodes: list[fx.Node], fresh: list[fx.Node], *, has_aliases: bool) -> int:
+        """Adds an op that makes the storages of `fresh`, and returns it. has_aliases: others of its results share storages of its operands."""
         values = [n.meta.get("val") for n in fresh]
         makes = not rules.is_copy_into(node)
         sizes = [self._made_bytes(node, n) if makes and isinstance(n.meta.get("val"), torch.Tensor) else 0 for n in fresh]
@@ -281,7 +282,7 @@ class _Extraction:
             node.name,
             reads,
             cost=self.costs.of(node),
-            bytes=(sizes or [0]) + ([0] if kinds or touched else []),
+            bytes=(sizes or [0]) + ([0] if kinds or touched or has_aliases else []),
             phase=self._phase(node),
             recomputable=again,
             workspace=self.costs.workspace(node) + self._unread(node),

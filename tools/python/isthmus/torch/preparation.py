@@ -9,7 +9,7 @@ import torch
 from torch import fx
 
 from ..errors import Unsupported
-from . import gathers, hooks, rules
+from . import gathers, hooks, rules, subgraphs
 from .sizes import tensors_in
 from .walks import needed_for
 
@@ -24,6 +24,7 @@ def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.Grap
     graph = gm.graph
     hooks.note_bounds(graph)
     _check_storages(graph)
+    subgraphs.note_storages(graph)
     hooks.refuse_overlapping_writes(graph)
     changed = dict.fromkeys(n.args[0] for n in graph.nodes if rules.is_copy_into(n) and not rules.must_be_in_backward(n))
     sources = [n for n in changed if isinstance(n, fx.Node) and n.op == "placeholder"]

@@ -98,7 +98,7 @@ class _Planning:
         above_bytes: int,
         warn: Callable[[str], None],
     ) -> None:
-        """above_bytes: what the last measured step took above its plan; it comes off the budget."""
+        """above_bytes: what the last measured step took above its plan: it is part of what the step takes, and it comes off the budget."""
         self.record, self.ran, self.options, self.places, self.above_bytes, self.warn = record, ran, options, places, above_bytes, warn
         self.graphs: list[Any] = record.graphs
 
@@ -108,7 +108,7 @@ class _Planning:
         schedules = [s for s in self.ran if s is not None]
         if len(schedules) == len(self.ran):
             step = step.with_outside(schedules, with_left=with_left)
-        baseline = step.in_order().figures.peak_bytes + step.reserved_bytes
+        baseline = step.in_order().figures.peak_bytes + step.reserved_bytes + self.above_bytes
         wanted = self.options.parsed
         asked = wanted.bytes if wanted.share is None else int(wanted.share * baseline)
         planning = 0.0

@@ -311,7 +311,7 @@ class Steps:
             self._check(step, step.timeline)
 
     def forget(self) -> None:
-        """Is called when a backward has failed: its step is not looked at any more."""
+        """Ends the measuring of the step that runs: it is not looked at any more, because its backward has failed or will not be waited for."""
         if self._step is not None:
             self._step.stop_watching()
 
@@ -484,6 +484,8 @@ hooks.around_backwards(_around_backward)
 
 
 def reset() -> None:
-    """Forgets all plans and reports. To compile the graphs again, also call `torch.compiler.reset()`."""
+    """Forgets all plans and reports, and ends what is being measured. To compile the graphs again, also call `torch.compiler.reset()`."""
     reports.reset()
+    for steps in list(_of_options.values()):
+        steps.forget()
     _of_options.clear()

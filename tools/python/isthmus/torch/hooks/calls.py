@@ -37,13 +37,15 @@ class _Constructor:
 
 
 def around_backwards(around: Callable[[Sequence[Any], bool], AbstractContextManager[Any]]) -> None:
-    """Enters a context around each backward: all calls of `Tensor.backward`, `torch.autograd.backward` and `torch.autograd.grad`. around: is given
-    the tensors whose gradient is taken, and True if the graph is kept for another backward."""
+    """Enters a context around each backward: all calls of `Tensor.backward`, `torch.autograd.backward` and `torch.autograd.grad` that are not part of
+    another backward. around: is given the tensors whose gradient is taken, and True if the graph is kept for another backward."""
     run = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
 
     @functools.wraps(run)
     def watched(roots: Sequence[Any], gradients: Any, keeps_graph: bool, *args: Any, **kwargs: Any) -> Any:
-        if TracingContext.try_get() is not None:  # PyTorch traces a gradient; nothing is computed
+        traces = TracingContext.try_get() is not None  # PyTorch traces a gradient; nothing is computed
+        is_within_another = torch._C._current_graph_task_id() != -1  # as that of a reentrant checkpoint, or of a loop that is run op by op
+        if traces or is_within_another:
             return run(roots, gradients, keeps_graph, *args, **kwargs)
         with around(roots, bool(keeps_graph)):
             try:

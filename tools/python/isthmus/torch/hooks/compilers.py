@@ -16,7 +16,7 @@ from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from .. import eager_ops
-from .overlaps import refuse_overlapping_writes
+from .overlaps import gradients_without_overlaps, refuse_overlapping_writes
 from .regions import hints_of
 from .whole_ops import whole_ops
 
@@ -62,7 +62,7 @@ def aot_eager(
         partition_fn=partition,
         keep_inference_input_mutations=True,
     )
-    with whole_ops(eager_ops.kernels(), has_symbolic_sizes=bool(hints_of(inputs))):
+    with whole_ops(eager_ops.kernels(), has_symbolic_sizes=bool(hints_of(inputs))), gradients_without_overlaps():
         return compile(gm, inputs)
 
 
@@ -97,7 +97,7 @@ def compile_with_inductor(
 
     # The autograd cache is off: modules cached by an earlier process come without their plan, and the report would be empty. Inductor's
     # cache of kernels stays on. The backward is compiled together with the forward, because its code may show that another plan is needed.
-    with functorch_config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True):
+    with functorch_config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True), gradients_without_overlaps():
         return inductor.within_limits(partitioner, compile)
 
 

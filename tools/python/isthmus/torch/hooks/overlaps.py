@@ -1,11 +1,14 @@
-"""Refuses programs that write into a view whose elements share memory, which PyTorch traces otherwise than it runs them."""
+"""Programs with views whose elements share memory, which PyTorch traces otherwise than it runs them: writes into such views are refused, and their
+gradients get memory of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import fx
+from torch._functorch._aot_autograd.schemas import MemoryFormatMeta
 
 from ...errors import Unsupported
 from .symbols import sized
@@ -27,6 +30,23 @@ def refuse_overlapping_writes(graph: fx.Graph) -> None:
                 f"{list(node.args[3])}, whose elements share memory: PyTorch traces such a write otherwise than it runs it; write into a copy of "
                 f"the view, or keep it out of what is compiled, with torch.compiler.disable for one"
             )
+
+
+@contextlib.contextmanager
+def gradients_without_overlaps() -> Iterator[None]:
+    """Traces and runs backwards to which the gradient of such a view is given in rows. PyTorch copies a gradient into the strides of the result that it
+    is of, which it does not do for `expand`, but does for `unfold` and `as_strided`: of the elements that share memory one would be left."""
+    as_in_pytorch = MemoryFormatMeta.from_tensor
+
+    def from_tensor(t: torch.Tensor, force_use_memory_format: bool = False) -> MemoryFormatMeta | None:
+        overlaps = t.layout is torch.strided and _overlaps(t.shape, t.stride())
+        return as_in_pytorch(t, force_use_memory_format or overlaps)
+
+    MemoryFormatMeta.from_tensor = staticmethod(from_tensor)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        MemoryFormatMeta.from_tensor = staticmethod(as_in_pytorch)  # type: ignore[method-assign]
 
 
 def _overlaps(sizes: Sequence[int | torch.SymInt], strides: Sequence[int | torch.SymInt]) -> bool:

@@ -169,8 +169,9 @@ class _Session:
             pass
 
     def leave(self, timeline: Timeline) -> None:
-        """Ends the session if the timeline is the first one."""
-        if timeline is self.timelines[0]:
+        """Ends the session if the timeline is the first one, or if so many later ones have ended that the first one is taken for one that nobody will
+        end, as that of a step without a backward, of a function that the program has dropped."""
+        if timeline is self.timelines[0] or sum(t._has_ended for t in self.timelines) >= _MOST_WITHIN:
             self._end()
 
     def give_up(self) -> None:
@@ -190,6 +191,8 @@ class _Session:
 
 
 _MARK = "isthmus::mark of "
+_MOST_WITHIN = 4
+"""How many timelines may begin and end while the first one of their session lasts."""
 
 
 def _name_of(event: str) -> str | None:
