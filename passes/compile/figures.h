@@ -27,6 +27,7 @@ struct Figures {
   int64_t hostBytes = 0; // host memory for offloaded storages
   size_t transfers = 0;  // copies to the host and back
   size_t inversions = 0; // storages rebuilt by inverses
+  size_t encodings = 0;  // smaller values that are kept in place of storages
   // By name of a value that is inverted: the error of its inverse on the first step, as a share of
   // the value's largest element. Empty if they were not measured.
   std::map<std::string, double> inverseErrors;

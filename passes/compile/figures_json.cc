@@ -35,6 +35,7 @@ Json figuresJson(const Figures &f) {
   j["clones"] = f.clones;
   j["transfers"] = f.transfers;
   j["inversions"] = f.inversions;
+  j["encodings"] = f.encodings;
   j["inverse_errors"] = nullptr;
   for (const auto &[name, error] : f.inverseErrors)
     j["inverse_errors"][name] = jsonNumber(error);

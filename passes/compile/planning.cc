@@ -202,9 +202,13 @@ private:
                            out_.layout.peakBytes);
     f.arenaBytes = out_.layout.arenaBytes;
     f.nodes = out_.graph.numNodes();
-    f.clones = out_.graph.countNodes([](const Node &n) { return n.isClone(); });
+    auto count = [&](StandIn kind) {
+      return out_.graph.countNodes([kind](const Node &n) { return n.is(kind); });
+    };
+    f.clones = count(StandIn::Clone);
     f.transfers = out_.graph.countNodes([](const Node &n) { return n.op->is(kTransfer); });
-    f.inversions = inversesIn(out_.graph).size();
+    f.inversions = count(StandIn::Inverse);
+    f.encodings = count(StandIn::Encoding);
     f.hostBytes = out_.layout.hostBytes;
     stopClock();
     if (f.predictedPeakBytes > (1 << 20) && !isCloseToPeak(f.arenaBytes, f.predictedPeakBytes))

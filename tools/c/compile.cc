@@ -280,6 +280,7 @@ isthmus_status isthmus_compiled_get_figures(const isthmus_compiled *compiled,
     figures->clones = f.clones;
     figures->transfers = f.transfers;
     figures->inversions = f.inversions;
+    figures->encodings = f.encodings;
     return ISTHMUS_OK;
   });
 }

@@ -407,7 +407,7 @@ typedef struct {
   int64_t host_bytes;
   int64_t lower_bound_bytes, smallest_budget_bytes; /* -1: not known */
   double recompute_overhead, lower_bound_overhead;  /* NaN: not known */
-  uint64_t nodes, clones, transfers, inversions;
+  uint64_t nodes, clones, transfers, inversions, encodings;
 } isthmus_compiled_figures;
 ISTHMUS_API isthmus_status isthmus_compiled_get_figures(const isthmus_compiled *compiled,
                                                         isthmus_compiled_figures *figures,

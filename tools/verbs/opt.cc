@@ -47,6 +47,8 @@ llvm::Error opt(const Options &o) {
         llvm::formatv(", {0} transfers ({1} on the host)", r.transfers, bytesText(r.hostBytes));
   if (r.inversions)
     others += llvm::formatv(", {0} inverses", r.inversions);
+  if (r.encodings)
+    others += llvm::formatv(", {0} encodings", r.encodings);
   Console::get().line(
       llvm::formatv("peak {0} -> {1}, arena {2}, {3} clones{4}, added cost {5:F1} % (policy {6})",
                     bytesText(r.baselinePeakBytes), bytesText(r.predictedPeakBytes),
