@@ -109,7 +109,7 @@ private:
     setFigures(baseline, found->plan.planned);
     setBound(figures(), found->plan);
     out_.pricePerByte = found->plan.pricePerByte;
-    out_.budgetBytes = most.smallest ? found->plan.smallestBytes : most.bytes;
+    out_.budgetBytes = most.smallest ? found->plan.arenaBytes : most.bytes;
     out_.graph = std::move(found->graph);
     out_.layout = std::move(found->layout);
     if (isMarkedByPolicy())

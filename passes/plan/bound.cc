@@ -239,7 +239,10 @@ std::optional<double> leastCostAtAll(const Problem &p) {
 int64_t lowestPeakOfOriginals(const Problem &p) {
   constexpr double kWork = 3e6; // a tenth of a unit of effort
   Needs needs(p);
-  return leastPeak(needs, structuralPeak(needs),
+  int64_t known = structuralPeak(needs);
+  if (p.order == Order::Fixed)
+    known = std::max(known, fixedOrderPeak(needs));
+  return leastPeak(needs, known,
                    static_cast<uint64_t>(defaultEffort(needs.tasks.size()) * kWork));
 }
 

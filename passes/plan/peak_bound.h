@@ -24,6 +24,11 @@ int64_t outputBytes(const Needs &needs);
 // run only once. Takes a few passes over the graph.
 int64_t structuralPeak(const Needs &needs);
 
+// A lower bound on the peak of every schedule whose ops first run in the source order. Storages whose
+// makers may run only once are live until their last read; if that holds for all, the order alone
+// tells the peak. Linear.
+int64_t fixedOrderPeak(const Needs &needs);
+
 // A lower bound on every schedule's peak, and no less than `known`, which must already be one.
 // `work` has the planner's unit; when it is used up, the bound proven by then is returned.
 int64_t leastPeak(const Needs &needs, int64_t known, uint64_t work);

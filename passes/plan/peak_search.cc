@@ -17,6 +17,9 @@ constexpr double kWorkPerEffort = 3e7;
 constexpr uint64_t kWorkPerCandidate = 12'000;
 // The share of the work spent on schedules for prices of memory.
 constexpr double kPriced = 0.1;
+// The share of the work spent on one recursion over checkpoints, and how many sums of costs take as
+// long as one step of work; measured. Even with little effort, short chains are solved.
+constexpr double kChained = 0.02, kSumsPerWork = 40, kLeastSums = 3e7;
 // Streams of random numbers.
 constexpr uint64_t kFirstSeries = 0, kSecondSeries = 501, kImproved = 100, kLeastPeak = 200,
                    kNoDraws = 400;
@@ -169,6 +172,59 @@ void PeakSearch::addForSegments(uint32_t leastTasks) {
     addDraft(std::move(tasks));
 }
 
+// --- Recursions over checkpoints
+
+// A schedule made without a search; none if it is not valid.
+Found PeakSearch::foundOf(const std::vector<TaskId> &tasks) const {
+  if (tasks.empty() || !evaluate(p_, emitSchedule(g_, tasks)).error.empty())
+    return {};
+  SearchState s = state(baseline_.peakBytes, kNoDraws);
+  s.assign(tasks);
+  return {tasks, s.cost(), s.schedule().peak()};
+}
+
+ChainOptions PeakSearch::chainOptions(const SearchState &s) const {
+  return {[&s](StorageId storage) { return s.isSmall(storage); },
+          uint64_t(std::max(double(work(kChained)) * kSumsPerWork, kLeastSums))};
+}
+
+// Sizes are rounded in the recursion, so that the peak may exceed the budget a little; then less is
+// asked for.
+Found PeakSearch::chained(int64_t budget) {
+  constexpr int kMostTries = 4;
+  auto [known, isNew] = chained_.try_emplace(budget);
+  Found &best = known->second;
+  if (!isNew || !mayReorder() || o_.isSegment || !goesOnIfLarge())
+    return best;
+  const SearchState s = state(budget, kNoDraws);
+  ChainSchedules schedules(g_, budget, chainOptions(s));
+  int64_t asked = budget;
+  for (int i = 0; i < kMostTries && !best && goesOnIfLarge(); ++i) {
+    Found found = foundOf(schedules.within(asked));
+    if (!found)
+      break;
+    asked -= found.peak - budget;
+    if (found.peak <= budget)
+      best = std::move(found);
+  }
+  return best;
+}
+
+// The lowest peak. None if it is not below `most`.
+Found PeakSearch::lowestChained(int64_t most) {
+  constexpr int kMostTries = 4;
+  Found best;
+  for (int i = 0; i < kMostTries && mayReorder() && !o_.isSegment && goesOnIfLarge(); ++i) {
+    const SearchState s = state(most, kNoDraws);
+    Found found = foundOf(ChainSchedules(g_, most, chainOptions(s)).lowest());
+    if (!found || found.peak >= most)
+      break;
+    most = found.peak;
+    best = std::move(found);
+  }
+  return best;
+}
+
 // --- Schedules for a price of memory
 
 // Returns the peak's place in the order.
@@ -283,6 +339,13 @@ std::vector<Found> PeakSearch::nestedDown(int64_t lowestPeak, int64_t peak) {
   return met;
 }
 
+Found PeakSearch::start(int64_t budget) {
+  Found best = known(budget);
+  best.offer(drafted(budget));
+  best.offer(chained(budget));
+  return best;
+}
+
 Found PeakSearch::within(int64_t budget, double share, Series series) {
   constexpr double kHot[] = {0.2, 0.05, 0.02, 0.01};
   const bool isSecond = series == Series::Second;
@@ -290,8 +353,7 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
   if (!goesOnIfLarge())
     return {};
   double slice = share / double(std::size(kStarts) + std::size(kHot)), used = 0;
-  Found best = known(budget);
-  best.offer(drafted(budget));
+  Found best = start(budget);
   if (g_.hasInverses() && !isStopped_) {
     if (const Found start = isSecond || !best ? nested(budget, /*isFirstEnough=*/false) : Found()) {
       best.offer(start);
@@ -363,6 +425,8 @@ std::vector<Found> PeakSearch::down(double share, int64_t lowestPeak) {
       met.push_back(f);
   if (isStopped_)
     return met;
+  if (Found chain = lowestChained(met.back().peak))
+    met.push_back(std::move(chain));
   if (g_.hasInverses()) {
     for (Found &f : nestedDown(lowestPeak, met.back().peak))
       met.push_back(std::move(f));

@@ -2,6 +2,7 @@
 // possible.
 #pragma once
 
+#include "passes/plan/chain_schedule.h"
 #include "passes/plan/planner.h"
 #include "passes/plan/priced_schedule.h"
 #include "passes/plan/searches.h"
@@ -31,6 +32,8 @@ public:
   enum class Series : uint8_t { First, Second };
   // Improves starts of several kinds for a while, then the best result for the rest of the work.
   Found within(int64_t budget, double share, Series series);
+  // The cheapest schedule within the budget that is made without a search; may be none.
+  Found start(int64_t budget);
   // Improves the schedule of these tasks at another budget. Each `stream` draws other random
   // numbers.
   Found improved(const std::vector<TaskId> &tasks, int64_t budget, double hot, double share,
@@ -62,6 +65,10 @@ private:
   void addForSegments(uint32_t leastTasks);
   void findDrafts();
   Found drafted(int64_t budget);
+  Found foundOf(const std::vector<TaskId> &tasks) const;
+  ChainOptions chainOptions(const SearchState &s) const;
+  Found chained(int64_t budget);
+  Found lowestChained(int64_t most);
   Schedule planOfSegment(const Problem &p, int64_t budget, int number);
   Found nested(int64_t budget, bool isFirstEnough);
   std::vector<Found> nestedDown(int64_t lowestPeak, int64_t peak);
@@ -82,6 +89,7 @@ private:
   uint64_t pricedWork_ = 0;
   // Schedules composed of plans of segments, by the arguments of `nested`.
   std::map<std::pair<int64_t, bool>, Found> nested_;
+  std::map<int64_t, Found> chained_; // by budget
 };
 
 } // namespace isthmus::plan

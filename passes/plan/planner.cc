@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 namespace isthmus::plan {
@@ -23,6 +24,10 @@ constexpr double kBound = 0.2, kBoundIfTightened = 0.1;
 // Shares for the search for the smallest budget, which follows a search that met none.
 constexpr double kDown = 0.7, kNearLeast = 0.07, kPlacingLeast = 0.1;
 constexpr double kWithinLeast = 0.1, kPlacingWithin = 0.05;
+// The share for one step of the search for the smallest plan that does not add too much. The search
+// ends when the peaks are this near, as a share.
+constexpr double kUseful = 0.04, kNearUseful = 0.002;
+constexpr int kMostBisections = 8;
 
 // While no plan fits, at least this many steps of tightening are taken: the search for the smallest
 // budget, which would follow, takes longer.
@@ -32,7 +37,8 @@ constexpr int kLeastSteps = 3;
 constexpr int kMostVain = 2;
 
 // Streams of random numbers, beside those of PeakSearch.
-constexpr uint64_t kNearLeastStream = 300, kWithinLeastStream = 310, kTightenedStream = 400;
+constexpr uint64_t kNearLeastStream = 300, kWithinLeastStream = 310, kTightenedStream = 400,
+                   kUsefulStream = 320;
 
 // Searches for schedules by their peaks, places them, and tightens those whose arena exceeds the
 // budget.
@@ -79,11 +85,11 @@ private:
     if (known_ && !c.judged.error.empty())
       c.arenaBytes = INT64_MAX;
     else
-      c.arenaBytes = o_.arenaOf
-                         ? o_.arenaOf(c.schedule, c.judged,
-                                      {enough, share * peaks_.effort(),
-                                       [this] { return peaks_.goesOn(); }})
-                         : c.judged.peakBytes;
+      c.arenaBytes =
+          o_.arenaOf
+              ? o_.arenaOf(c.schedule, c.judged,
+                           {enough, share * peaks_.effort(), [this] { return peaks_.goesOn(); }})
+              : c.judged.peakBytes;
     return c;
   }
 
@@ -217,6 +223,8 @@ private:
     result_.smallestBytes = least.arenaBytes;
     result_.isWithin = o_.smallest || isWithin(least);
     take(std::move(least));
+    if (o_.smallest && isTooDear())
+      takeUseful(met);
     if (o_.smallest || !result_.isWithin)
       return;
     for (Candidate &c : all)
@@ -230,6 +238,43 @@ private:
       if (found && tryPlace(found.tasks, kPlacingWithin))
         break;
     }
+  }
+
+  bool isTooDear() const { return result_.overhead() > o_.mostAdded; }
+
+  // The last bytes often cost more than all others together. So this takes the plan with the lowest
+  // peak that adds no more than allowed, by bisection between schedules that were met.
+  void takeUseful(const std::vector<Found> &met) {
+    const double most = (1 + o_.mostAdded) * result_.baseline.cost;
+    const auto first =
+        std::find_if(met.rbegin(), met.rend(), [&](const Found &f) { return f.cost <= most; });
+    if (first == met.rend())
+      return;
+    Found useful = *first;
+    int64_t tooDear = result_.planned.peakBytes;
+    for (int i = 0; i < kMostBisections && !isStopped(); ++i) {
+      const int64_t budget = tooDear + (useful.peak - tooDear) / 2;
+      if (double(useful.peak - tooDear) < kNearUseful * double(useful.peak) || budget <= tooDear)
+        break;
+      Found found = peaks_.improved(cheapestStart(met, budget).tasks, budget, 0.05, kUseful,
+                                    kUsefulStream + uint64_t(i));
+      if (found && found.cost <= most)
+        useful = std::move(found);
+      else
+        tooDear = budget;
+    }
+    Candidate c = placed(useful.tasks, 0, kPlacingLeast);
+    const bool isAllowed =
+        o_.budgetBytes <= 0 || isWithin(c) || result_.arenaBytes > o_.budgetBytes;
+    if (isAllowed && overhead(c.judged.cost, result_.baseline.cost) <= o_.mostAdded)
+      take(std::move(c));
+  }
+
+  // The cheapest schedule known within the budget, which is at least the lowest peak met.
+  Found cheapestStart(const std::vector<Found> &met, int64_t budget) {
+    Found best = cheapestWithin(met, budget);
+    best.offer(peaks_.start(budget));
+    return best;
   }
 
   // The cheapest plan whose peak is within the budget; the last of `met` always is.
@@ -286,14 +331,20 @@ double effortOf(const SearchOptions &o, size_t numOps) {
 }
 
 // The better of two plans for the same budget.
-static PlanResult better(PlanResult a, PlanResult b, bool smallest) {
-  const bool isSecond =
-      a.isWithin && b.isWithin && !smallest
-          ? std::pair(b.planned.cost, b.arenaBytes) < std::pair(a.planned.cost, a.arenaBytes)
-      : a.isWithin != b.isWithin
-          ? b.isWithin
-          : std::pair(b.arenaBytes, b.planned.cost) < std::pair(a.arenaBytes, a.planned.cost);
-  return isSecond ? b : a;
+static PlanResult better(PlanResult a, PlanResult b, const SearchOptions &o) {
+  const bool isByCost = a.isWithin && b.isWithin && !o.smallest;
+  auto rank = [&](const PlanResult &r) {
+    const bool isUseless = o.smallest ? r.overhead() > o.mostAdded : !r.isWithin;
+    const double arena = double(r.arenaBytes);
+    return isByCost ? std::tuple(false, r.planned.cost, arena)
+                    : std::tuple(isUseless, arena, r.planned.cost);
+  };
+  int64_t smallest = std::max(a.smallestBytes, b.smallestBytes);
+  if (a.smallestBytes > 0 && b.smallestBytes > 0)
+    smallest = std::min(a.smallestBytes, b.smallestBytes);
+  PlanResult best = rank(b) < rank(a) ? std::move(b) : std::move(a);
+  best.smallestBytes = smallest;
+  return best;
 }
 
 #ifndef NDEBUG
@@ -320,7 +371,7 @@ PlanResult planWithin(const Problem &p, const SearchOptions &options) {
     ArenaSearch more(p, options, lowest, &r);
     if (more.usesAlternatives()) {
       PlanResult second = more.run(); // `more` reads `r`
-      r = better(std::move(r), std::move(second), options.smallest);
+      r = better(std::move(r), std::move(second), options);
     }
   }
   r.lowestPeak = lowest;

@@ -21,16 +21,19 @@ struct SearchProgress {
 
 // How hard to look for a small arena.
 struct PlacingLimits {
-  int64_t enough = 0; // an arena of this size will do; 0: the smaller the better
-  double effort = 0;  // as in SearchOptions
+  int64_t enough = 0;              // an arena of this size will do; 0: the smaller the better
+  double effort = 0;               // as in SearchOptions
   std::function<bool()> goOn = {}; // as in OffsetOptions
 };
 
 struct SearchOptions {
   int64_t budgetBytes = 0; // the most that the arena may have; workspaces count, pinned storages
                            // do not
-  bool smallest = false;   // ignore the budget and look for the smallest arena
-  double effort = 0;       // about seconds of one common core; 0: by the size of the problem
+  bool smallest = false;   // look for the smallest arena, even above the budget
+  // With `smallest`: the most that the plan may add, as a share of the baseline's cost. The plan is
+  // then the smallest within it, unless that exceeds a budget above 0, which a smaller one meets.
+  double mostAdded = 1;
+  double effort = 0; // about seconds of one common core; 0: by the size of the problem
   uint64_t seed = 0;
   // The problem is a segment that recurs in a larger problem: even small storages may be evicted,
   // and it is not divided further.
@@ -49,8 +52,8 @@ struct PlanResult {
   Evaluation planned;     // of the schedule, by `evaluate`
   int64_t arenaBytes = 0; // of the schedule
   Evaluation baseline;    // of the source order
-  // The smallest arena found. A search with this budget, the same effort and the same seed meets
-  // it. 0 if the search did not look for it.
+  // The smallest arena found, at any price. A search with this budget, the same effort and the same
+  // seed meets it. 0 if the search did not look for it.
   int64_t smallestBytes = 0;
   int64_t lowestPeak = 0; // a lower bound on every schedule's peak
   // A lower bound, in microseconds, on the cost of every schedule within the budget whose ops first

@@ -71,7 +71,9 @@ private:
     const std::vector<Crossing> crossings = crossingsOf(g_, forward);
     for (size_t begin = 0, end; begin < forward.size(); begin = end) {
       end = forward.size();
-      if (end - begin > 2 * size_t(least)) {
+      if (least == 0) {
+        end = begin + 1;
+      } else if (end - begin > 2 * size_t(least)) {
         const auto low = crossings.begin() + long(begin + least - 1);
         end = size_t(std::min_element(low, low + long(least) + 1) - crossings.begin()) + 1;
       }

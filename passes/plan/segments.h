@@ -28,9 +28,10 @@ struct Segments {
 };
 
 // Each segment but the last ends where the fewest bytes cross to later forward tasks, after
-// `leastTasks` to twice as many forward tasks. None if the step has only one segment, or if a task
-// would read a storage made at a later time. Linear in tasks, reads and storages that cross
-// segments, except that for each backward task the tasks up to eight reads before it are examined.
+// `leastTasks` to twice as many forward tasks; with 0, each has one forward task. None if the step
+// has only one segment, or if a task would read a storage made at a later time. Linear in tasks,
+// reads and storages that cross segments, except that for each backward task the tasks up to eight
+// reads before it are examined.
 std::optional<Segments> segmentsOf(const StorageGraph &g, uint32_t leastTasks);
 
 } // namespace isthmus::plan

@@ -118,4 +118,30 @@ int64_t structuralPeak(const Needs &n) {
   return most;
 }
 
+int64_t fixedOrderPeak(const Needs &n) {
+  IdVector<StorageId, TaskId> last(n.storages.size());
+  for (TaskId t : n.tasks.ids())
+    for (StorageId r : n.tasks[t].reads)
+      last[r] = t;
+  auto isKept = [&](StorageId s, TaskId at) { // beside the task that runs
+    const Needs::Storage &storage = n.storages[s];
+    return !n.tasks[storage.maker].mayRepeat && (storage.lives || (last[s] && last[s] > at));
+  };
+  int64_t most = 0, kept = 0;
+  for (TaskId t : n.tasks.ids()) {
+    int64_t operands = 0;
+    for (StorageId r : n.tasks[t].reads)
+      if (!n.tasks[n.storages[r].maker].mayRepeat)
+        operands += n.storages[r].bytes;
+    most = std::max(most, kept - operands + workingSet(n, n.tasks[t]));
+    for (StorageId r : n.tasks[t].reads)
+      if (!n.tasks[n.storages[r].maker].mayRepeat && !isKept(r, t))
+        kept -= n.storages[r].bytes;
+    for (StorageId m : n.tasks[t].made())
+      if (isKept(m, t))
+        kept += n.storages[m].bytes;
+  }
+  return most;
+}
+
 } // namespace isthmus::plan
