@@ -43,6 +43,9 @@ struct CompileOptions {
   PlanChoice plan;
   Ways ways;                               // alternatives for a plan that is searched for
   std::optional<int64_t> memoryLimitBytes; // of parameters, inputs and arena together
+  // The most that a plan may add, as a share of the cost of the step; none: the search for the
+  // smallest arena adds no more than the cost, and other plans may cost anything.
+  std::optional<double> mostAdded;
   double effort = 0;                       // see plan::SearchOptions
   uint64_t seed = 0;                       // for the search
   // Measures the errors of inverses; null: they are not measured. A value whose inverse has an

@@ -43,6 +43,8 @@ public:
       return e;
     if (llvm::Error e = checkLimit())
       return e;
+    if (llvm::Error e = checkAdded())
+      return e;
     return std::move(out_);
   }
 
@@ -88,6 +90,7 @@ private:
     plan::SearchOptions options;
     options.budgetBytes = most.bytes;
     options.smallest = most.smallest;
+    options.mostAdded = o_.mostAdded.value_or(options.mostAdded);
     options.effort = o_.effort;
     options.seed = o_.seed;
     options.progress = [&](const plan::SearchProgress &now) {
@@ -232,6 +235,21 @@ private:
     d.remedies = {{"memory-limit", std::to_string(f.arenaBytes + f.persistentBytes), ""}};
     if (most.bytes > 0)
       d.remedies.push_back({"budget", "min", "search for what fits, without the policy,"});
+    return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
+  }
+
+  // Checks the price, which policies and the search within a budget do not respect.
+  llvm::Error checkAdded() {
+    constexpr double kRounding = 1e-9;
+    const Figures &f = figures();
+    if (!o_.mostAdded || f.recomputeOverhead <= *o_.mostAdded + kRounding)
+      return llvm::Error::success();
+    Diag d = makeDiag("a plan that adds {0:F1} % of the step's cost at most was not found: this one "
+                      "adds {1:F1} %",
+                      100 * *o_.mostAdded, 100 * f.recomputeOverhead);
+    d.remedies = {{"max-added", llvm::formatv("{0:F1}%", 100 * f.recomputeOverhead + 0.05).str(), ""},
+                  {"budget", "min", "search for the smallest arena at that price"},
+                  {"effort", "", "search longer"}};
     return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
   }
 

@@ -125,6 +125,8 @@ class OneRoad(command.TestCase):
             ("resnet.isth", {**classes, "layout": "channels-last", "policy": "memory"}),
             ("resnet.isth", {**classes, "seed": 7, "budget": "60%"}),
             ("resnet.isth", {**classes, "memory_limit": "5MiB"}),
+            ("resnet.isth", {**classes, "budget": "min", "max_added": "10%"}),
+            ("resnet.isth", {**classes, "budget": "60%", "max_added": "0.1%"}),
             ("resnet.isth", {**classes, "costs": self.path("costs.json"), "budget": "70%"}),
             ("resnet.isth", {**classes, "budget": "70%", "allow": ["fetch"], "host_memory": "1MiB", "link": "2GB"}),
             ("resnet.isth", {**classes, "device": "counting", "budget": "70%"}),

@@ -30,6 +30,7 @@ static isthmus_compile_options defaults() {
   all.precision = -1;
   all.budget_bytes = -1;
   all.memory_limit_bytes = -1;
+  all.max_added = -1;
   all.allow = ISTHMUS_RECOMPUTE;
   all.max_inverse_error = usual.mostInverseError;
   all.host_memory = -1;
@@ -67,6 +68,7 @@ static isthmus_status checkOptions(const isthmus_compile_options &o, isthmus_err
                 error);
   return checkNumbers({{"budget_share", o.budget_share},
                        {"max_inverse_error", o.max_inverse_error},
+                       {"max_added", o.max_added == -1 ? 0 : o.max_added},
                        {"link", o.link},
                        {"effort", o.effort},
                        {"progress_seconds", o.progress_seconds}},
@@ -124,6 +126,8 @@ static llvm::Expected<CompileOptions> optionsOf(const isthmus_compile_options &g
   o.ways = waysOf(given);
   if (given.memory_limit_bytes >= 0)
     o.memoryLimitBytes = given.memory_limit_bytes;
+  if (given.max_added >= 0)
+    o.mostAdded = given.max_added;
   o.effort = given.effort;
   o.seed = given.seed;
   o.mostInverseError = given.max_inverse_error;

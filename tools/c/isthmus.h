@@ -361,6 +361,8 @@ typedef struct {
   int64_t budget_bytes;     /* the arena must not exceed it; -1: see budget_share */
   double budget_share;      /* of the peak without recomputation; 0: the least that is found */
   int64_t memory_limit_bytes; /* of parameters, inputs and arena together; -1: none */
+  double max_added; /* the most that the plan may add, as a share of the step's cost; -1: no limit, and
+                       for the least that is found 1 */
 
   uint32_t allow;           /* of ISTHMUS_RECOMPUTE and the others */
   double max_inverse_error; /* a tensor whose inverse has a larger error, as a share of its largest

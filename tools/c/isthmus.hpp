@@ -177,6 +177,7 @@ struct CompileOptions {
   std::int64_t budgetBytes = -1; // of ISTHMUS_BUDGET; -1: see budgetShare
   double budgetShare = 0; // of the peak without recomputation; 0: the least that is found
   std::optional<std::int64_t> memoryLimitBytes;
+  std::optional<double> maxAdded; // a share of the step's cost
 
   unsigned allow = ISTHMUS_RECOMPUTE;
   double maxInverseError = 1e-3;
@@ -312,6 +313,7 @@ inline Compiled Graph::compile(const CompileOptions &o, const isthmus_target *ta
   given.budget_bytes = o.budgetBytes;
   given.budget_share = o.budgetShare;
   given.memory_limit_bytes = o.memoryLimitBytes.value_or(-1);
+  given.max_added = o.maxAdded.value_or(-1);
   given.allow = o.allow;
   given.max_inverse_error = o.maxInverseError;
   given.iterations = o.iterations;

@@ -68,6 +68,7 @@ llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const P
   o.plan = planOf(plan);
   o.ways = waysOf(plan);
   o.memoryLimitBytes = plan.memoryLimit;
+  o.mostAdded = plan.maxAdded;
   o.effort = plan.effort;
   o.seed = model.seed;
   o.mostInverseError = plan.maxInverseError.value_or(o.mostInverseError);

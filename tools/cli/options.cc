@@ -195,6 +195,13 @@ static llvm::Expected<std::string> checkpointsOption(llvm::StringRef text, llvm:
   return text.str();
 }
 
+static llvm::Expected<double> shareOption(llvm::StringRef text, llvm::StringRef option) {
+  const auto budget = parseBudget(text);
+  if (budget && budget->kind == Budget::Share)
+    return budget->share;
+  return usageError("{0} expects a share of the step's cost, such as 50%, got '{1}'", option, text);
+}
+
 // An option whose text is parsed at once, into a value of its own type.
 template <typename Value, typename Parse>
 static CLI::Option *addParsed(CLI::App &verb, const char *name, std::optional<Value> &to,
@@ -224,6 +231,10 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
       ->group(group);
   addParsed(verb, "--memory-limit", o.memoryLimit, parseSize,
             "the limit of parameters, inputs and arena together: 2GiB, 500MB, bytes")
+      ->group(group);
+  addParsed(verb, "--max-added", o.maxAdded, shareOption,
+            "the most that the plan may add to the step's cost, such as 50%: a dearer plan is an "
+            "error; default: no limit, and for --budget=min 100%")
       ->group(group);
   addEffortOption(verb, o.effort)->group(group);
   addPathOption(verb, "--costs", o.costs,

@@ -56,6 +56,7 @@ struct PlanFlags {
   std::optional<std::string> checkpoints; // a list of names
   std::optional<Budget> budget;
   std::optional<int64_t> memoryLimit; // bytes
+  std::optional<double> maxAdded;     // a share of the step's cost
   double effort = 0;                  // 0: by the size of the graph
   std::string costs;                  // a file; empty: as estimated
   std::vector<std::string> allow;     // words of --allow; empty: recompute

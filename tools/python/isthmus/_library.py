@@ -111,6 +111,7 @@ class CompileOptions(ctypes.Structure):
         ("budget_bytes", c_int64),
         ("budget_share", c_double),
         ("memory_limit_bytes", c_int64),
+        ("max_added", c_double),
         ("allow", c_uint32),
         ("max_inverse_error", c_double),
         ("iterations", c_uint64),

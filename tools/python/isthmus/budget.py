@@ -44,6 +44,14 @@ def parse_size(size: BudgetLike, what: str) -> int:
     return bytes
 
 
+def parse_share(share: str, what: str) -> float:
+    """Parses "50%". what: for messages."""
+    digits = share.strip()[:-1]
+    if not (share.strip().endswith("%") and digits.replace(".", "", 1).isdecimal()):
+        raise BadInput(f"{what} is a share such as '50%'; got {share!r}")
+    return float(digits) / 100
+
+
 def _parsed(text: str) -> Budget:
     bytes, share = ctypes.c_int64(), ctypes.c_double()
     encoded = text.replace("\0", "\ufffd").encode("utf-8", "surrogateescape")

@@ -13,7 +13,7 @@ from typing import Any, Iterable, Mapping, Sequence, SupportsIndex, TypeVar, Uni
 from . import _library
 from ._shared_library import Handle
 from ._watched import ProgressFunction, Watched
-from .budget import BudgetLike, parse_budget, parse_size
+from .budget import BudgetLike, parse_budget, parse_share, parse_size
 from .errors import BadInput, CannotBeMet
 
 Names = Union[str, Iterable[str]]
@@ -68,6 +68,7 @@ def plan_options(
     checkpoints: Names | None,
     budget: BudgetLike | None,
     memory_limit: BudgetLike | None,
+    max_added: str | float | None,
     allow: Names | None,
     max_inverse_error: float | None,
     iterations: SupportsIndex | None,
@@ -92,6 +93,8 @@ def plan_options(
         options.budget_share = wanted.share or 0.0
     if memory_limit is not None:
         options.memory_limit_bytes = parse_size(memory_limit, "a memory limit")
+    if max_added is not None:
+        options.max_added = parse_share(max_added, "max_added") if isinstance(max_added, str) else number_of("max_added", max_added)
     _set_ways(options, allow, max_inverse_error, iterations, host_memory, searches=budget is not None or memory_limit is not None)
     if link is not None:
         options.link = float(parse_size(link[:-2] if isinstance(link, str) and link.endswith("/s") else link, "a link's rate, bytes a second,"))
