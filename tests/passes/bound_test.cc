@@ -47,26 +47,33 @@ TEST(LowestPeak, IsNeverAboveTheLeastAndOftenIt) {
   EXPECT_GT(better, n / 10);
 }
 
-// Without repeats, a fixed order leaves one schedule. (Operands that are donated, and storages that a
-// view alone keeps, are left out of the bound.)
+// Without repeats, a fixed order leaves one schedule.
 TEST(LowestPeak, IsThePeakWhereTheOrderIsFixedAndNothingRunsAgain) {
   Rng rng(5);
-  int equal = 0, n = numProblems(300, 3000);
-  for (int i = 0; i < n; ++i) {
+  for (int i = 0, n = numProblems(300, 3000); i < n; ++i) {
     Problem p = randomProblem(rng, 20);
     p.order = Order::Fixed;
+    const bool mayRepeat = i % 2;
+    std::vector<bool> isRead(p.ops.size());
     for (Op &op : p.ops) {
-      if (i % 2)
-        op.recomputable = false;
-      if (i % 4 == 1)
-        op.donations.clear();
+      op.recomputable &= mayRepeat;
+      op.donations.clear();
+      if (op.isView())
+        op.outputBytes = {int64_t(1 + below(rng, 60))};
+      op.viewOf = Op::kNoView;
+      for (const Read &r : op.inputs)
+        isRead[r.op] = true;
     }
+    for (OpIndex k = 0; k < p.ops.size(); ++k)
+      if (!isRead[k] && !p.ops[k].isPinned)
+        p.outputs.push_back({k, 0});
     const Evaluation source = evaluate(p, sourceOrder(p));
     ASSERT_EQ(source.error, "");
     ASSERT_LE(lowestPeak(p), source.peakBytes) << "problem " << i;
-    equal += lowestPeak(p) == source.peakBytes;
+    if (!mayRepeat) {
+      ASSERT_EQ(lowestPeak(p), source.peakBytes) << "problem " << i;
+    }
   }
-  EXPECT_GT(equal, n / 8);
 }
 
 // Most of these ops may run only once.
