@@ -76,13 +76,13 @@ class Exported(command.TestCase):
                     net, x, labels = Net(halves), torch.randn(BATCH, 3, SIDE, SIDE), torch.randint(0, 10, (BATCH,))
                     export(net, x, self.path("net.onnx"), exporter)
                     least = self.plan("--budget=min")
-                    allowed = [f"--budget={int(0.62 * least['predicted_peak_bytes'])}", "--allow=recompute,invert"]
+                    allowed = [f"--budget={int(0.9 * least['predicted_peak_bytes'])}", "--allow=recompute,invert"]
                     inverted = self.plan(*allowed)
                     print(f"{how}, {exporter}: {told(least, 'baseline_peak_bytes')}; by recomputing {told(least)} or more, "
                           f"{least['recompute_overhead']:+.1%}; with {inverted['inversions']} inverses {told(inverted)}, "
                           f"{inverted['recompute_overhead']:+.1%}")
                     self.assertGreater(inverted["inversions"], DEPTH)
-                    self.assertLess(inverted["recompute_overhead"], 0.5)
+                    self.assertLess(inverted["recompute_overhead"], 0.5 * least["recompute_overhead"])
                     os.makedirs(self.path("given"))
                     np.save(self.path("given/x.npy"), x.numpy())
                     np.save(self.path("given/labels.npy"), labels.numpy())

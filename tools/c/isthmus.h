@@ -165,7 +165,8 @@ typedef int32_t (*isthmus_progress)(void *user, double share, double best_cost);
 typedef struct {
   size_t size;
   int64_t budget_bytes; /* the peak must not exceed it; -1: see budget_share */
-  double budget_share;  /* of the peak without recomputation; 0: the least peak that is found */
+  double budget_share;  /* of the peak without recomputation; 0: the least peak found that
+                           adds no more than 100 % of the cost */
   double effort; /* about seconds of one common core, with the same plan on every machine; 0: by the
                     number of ops */
   uint64_t seed;

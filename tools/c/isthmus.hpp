@@ -137,7 +137,7 @@ struct Output {
 
 struct PlanOptions {
   std::int64_t budgetBytes = -1; // -1: see budgetShare
-  double budgetShare = 0; // of the peak without recomputation; 0: the least peak that is found
+  double budgetShare = 0; // of the peak without recomputation; 0: the least peak found (isthmus.h)
   double effort = 0;      // about seconds of one common core; 0: by the number of ops
   std::uint64_t seed = 0;
   bool place = false; // the arena of Plan::layout must stay within the budget, not only the peak

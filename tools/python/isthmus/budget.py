@@ -15,7 +15,7 @@ _MOST_BYTES = 2**62
 
 
 class Budget(NamedTuple):
-    """A number of bytes, a share of the peak without recomputation, or, with neither, the least peak that is found."""
+    """A number of bytes, a share of the peak without recomputation, or, with neither, "min"."""
 
     bytes: int | None = None
     share: float | None = None

@@ -100,7 +100,8 @@ def plan(problem: ProblemLike, budget: BudgetLike, effort: float = 0.0, seed: in
     """Returns the fastest plan found whose peak is within the budget.
 
     problem: a Problem, or the path or the content of a file in the joint-graph format.
-    budget: bytes as a number or as "2GiB" or "500MB"; "60%" of the peak without recomputation; or "min", the least peak that is found.
+    budget: bytes as a number or as "2GiB" or "500MB"; "60%" of the peak without recomputation; or "min",
+        the least peak found that adds no more than 100 % of the cost.
     effort: about seconds of one common core, with the same plan on every machine; 0: by the number of ops.
     seed: of the search. The same problem, budget, effort and seed give the same plan.
     progress: called from time to time on this thread with the share of the search that is done and the cost of the best plan so far (0:

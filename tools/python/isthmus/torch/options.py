@@ -23,7 +23,8 @@ _OPS_PER_EFFORT = 4000
 class Options:
     """The options of the backend. Making them raises BadInput for values that are not allowed.
 
-    budget: bytes as a number or as "2GiB", a share of the step's own peak such as "50%", or "min", the least peak that is found.
+    budget: bytes as a number or as "2GiB", a share of the step's own peak such as "50%", or "min",
+        the least peak found that adds no more than 100 % of the step's cost.
     kernels: "aot_eager", PyTorch's own kernels, with the same bits as without `torch.compile`; or "inductor".
     effort: about seconds of planning on one core; 0: by the number of ops, about half of what `isthmus.plan` takes.
     seed: the seed of the search for a plan.
