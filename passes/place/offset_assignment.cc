@@ -29,23 +29,25 @@ int64_t workOf(double effort) {
 constexpr size_t kMany = 10'000;
 constexpr int64_t kCloseShare = 1000;
 
-constexpr int64_t kValleys = 3; // turns of the exact search, for one of the other
+// With no more buffers than this, the exact search does better than fillings of the skyline.
+constexpr size_t kFew = 1000;
 
 // The searches take turns that grow. What is done first does not depend on how much may be done, so
 // that more work never gives a larger arena. `most` is asked for the work that may be done.
 template <typename Most> void takeTurns(OffsetAssignment &p, int64_t enough, Most most) {
   const int64_t usual = workOf(defaultEffort(double(p.buffers.size()), p.peak));
-  skylineSearch(p, p.peak)->run(usual / 8, most()); // a smaller arena than `enough` is better
+  skylineSearch(p, p.peak)->run(usual / 14, most()); // a smaller arena than `enough` is better
   auto skyline = skylineSearch(p, enough), valleys = valleySearch(p, enough);
   auto isDone = [&] {
     return p.mayEnd() || p.least <= std::max(enough, p.bound) || p.work >= most();
   };
-  for (int64_t turn = usual / 16; !isDone(); turn *= 2) {
+  const bool areFew = p.buffers.size() <= kFew;
+  for (int64_t turn = usual / (areFew ? 16 : 3); !isDone(); turn *= 2) {
     skyline->run(turn, most());
     if (p.least == INT64_MAX)
       return;
     if (!isDone())
-      valleys->run(kValleys * turn, most());
+      valleys->run(areFew ? 3 * turn : turn, most());
   }
 }
 
