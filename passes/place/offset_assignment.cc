@@ -36,12 +36,13 @@ constexpr size_t kFew = 1000;
 // that more work never gives a larger arena. `most` is asked for the work that may be done.
 template <typename Most> void takeTurns(OffsetAssignment &p, int64_t enough, Most most) {
   const int64_t usual = workOf(defaultEffort(double(p.buffers.size()), p.peak));
-  skylineSearch(p, p.peak)->run(usual / 14, most()); // a smaller arena than `enough` is better
+  const bool areFew = p.buffers.size() <= kFew;
+  skylineSearch(p, p.peak)->run(usual / (areFew ? 8 : 14),
+                                most()); // a smaller arena than `enough` is better
   auto skyline = skylineSearch(p, enough), valleys = valleySearch(p, enough);
   auto isDone = [&] {
     return p.mayEnd() || p.least <= std::max(enough, p.bound) || p.work >= most();
   };
-  const bool areFew = p.buffers.size() <= kFew;
   for (int64_t turn = usual / (areFew ? 16 : 3); !isDone(); turn *= 2) {
     skyline->run(turn, most());
     if (p.least == INT64_MAX)
