@@ -1,7 +1,8 @@
 // Offset assignment: the searches in turn, until one reaches the peak.
 //
 // Offline dynamic storage allocation is NP-complete (Garey and Johnson 1979, SR2), and in some
-// instances no placement reaches the peak; then the searches spend all their work.
+// instances no placement reaches the peak; then the searches spend all their work, unless the exact
+// one proves that none is lower than the best.
 
 #include "passes/place/offset_search.h"
 
@@ -9,7 +10,7 @@ namespace isthmus {
 namespace {
 
 constexpr double kWorkPerEffort = 1e8; // measured: about a second
-constexpr int64_t kLastEffort = 4;     // times the first
+constexpr int64_t kLastEffort = 5;     // times the first
 
 // Small arenas matter less. With very many buffers one filling takes most of this, and a few are
 // enough.
@@ -18,10 +19,38 @@ double defaultEffort(double buffers, int64_t peak) {
   return peak <= 1 << 20 ? std::max(0.01, effort / 10) : effort;
 }
 
+int64_t workOf(double effort) {
+  constexpr double kMost = 1e17; // sums of a few stay within 64 bits
+  return static_cast<int64_t>(std::min(effort * kWorkPerEffort, kMost));
+}
+
 // With more buffers than this, an arena that exceeds the peak by this share is enough, unless the
 // caller says what is enough.
 constexpr size_t kMany = 10'000;
 constexpr int64_t kCloseShare = 1000;
+
+// With no more buffers than this, the exact search does better than fillings of the skyline.
+constexpr size_t kFew = 1000;
+
+// The searches take turns that grow. What is done first does not depend on how much may be done, so
+// that more work never gives a larger arena. `most` is asked for the work that may be done.
+template <typename Most> void takeTurns(OffsetAssignment &p, int64_t enough, Most most) {
+  const int64_t usual = workOf(defaultEffort(double(p.buffers.size()), p.peak));
+  const bool areFew = p.buffers.size() <= kFew;
+  skylineSearch(p, p.peak)->run(usual / (areFew ? 8 : 14),
+                                most()); // a smaller arena than `enough` is better
+  auto skyline = skylineSearch(p, enough), valleys = valleySearch(p, enough);
+  auto isDone = [&] {
+    return p.mayEnd() || p.least <= std::max(enough, p.bound) || p.work >= most();
+  };
+  for (int64_t turn = usual / (areFew ? 16 : 3); !isDone(); turn *= 2) {
+    skyline->run(turn, most());
+    if (p.least == INT64_MAX)
+      return;
+    if (!isDone())
+      valleys->run(areFew ? 3 * turn : turn, most());
+  }
+}
 
 } // namespace
 
@@ -29,25 +58,18 @@ int64_t assignOffsets(std::vector<Buffer> &buffers, int64_t peak, const OffsetOp
   if (buffers.empty())
     return 0;
   OffsetAssignment p(buffers, peak, o.goOn);
-  const double effort = o.effort > 0 ? o.effort : defaultEffort(double(buffers.size()), peak);
-  constexpr double kMost = 1e17; // sums of a few stay within 64 bits
-  const auto most = static_cast<int64_t>(std::min(effort * kWorkPerEffort, kMost));
   const bool isLarge = buffers.size() > kMany;
   const int64_t close = isLarge && o.enough == 0 ? peak / kCloseShare : 0;
   const int64_t enough = std::max(peak + close, o.enough);
-  auto search = [&](int64_t work) {
-    searchSkyline(p, peak, p.work + work / 8); // a smaller arena than `enough` is better
-    if (p.least > enough && !p.mayEnd())
-      searchSkyline(p, enough, p.work + work / 2);
-    if (p.least > enough && p.least < INT64_MAX && !p.isStopped())
-      searchCanonical(p, enough, p.work + work / 2);
-  };
-  search(most);
+  takeTurns(p, enough, [&] {
+    if (o.effort > 0)
+      return workOf(o.effort);
+    // More if half a percent is at stake.
+    const bool isMore = !isLarge && peak > 1 << 20 && double(p.least) > 1.005 * double(enough);
+    return (isMore ? kLastEffort : 1) * workOf(defaultEffort(double(buffers.size()), peak));
+  });
   if (p.least == INT64_MAX)
     return p.least;
-  // Searches once more if half a percent is at stake.
-  if (o.effort == 0 && peak > 1 << 20 && !p.isStopped() && double(p.least) > 1.005 * double(enough))
-    search(isLarge ? most : kLastEffort * most);
   for (size_t i = 0; i < buffers.size(); ++i)
     buffers[i].offset = p.best[i];
   return p.least;

@@ -15,13 +15,13 @@ void placeOnTop(OffsetAssignment &p, std::vector<int64_t> &offsets) {
       coming.push_back(i);
   leaving = coming;
   llvm::stable_sort(
-      coming, [&](uint32_t a, uint32_t b) { return p.buffers[a].first < p.buffers[b].first; });
+      coming, [&](uint32_t a, uint32_t b) { return p.buffers[a].begin < p.buffers[b].begin; });
   llvm::stable_sort(leaving,
-                    [&](uint32_t a, uint32_t b) { return p.buffers[a].last < p.buffers[b].last; });
+                    [&](uint32_t a, uint32_t b) { return p.buffers[a].end < p.buffers[b].end; });
   FreeList free;
   size_t gone = 0;
   for (uint32_t i : coming) {
-    for (; p.buffers[leaving[gone]].last < p.buffers[i].first; ++gone) {
+    for (; p.buffers[leaving[gone]].end <= p.buffers[i].begin; ++gone) {
       int64_t at = offsets[leaving[gone]] - top;
       free.release(at, at + p.buffers[leaving[gone]].bytes);
     }

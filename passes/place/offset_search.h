@@ -3,6 +3,7 @@
 
 #include "passes/place/place.h"
 
+#include <memory>
 #include <random>
 
 namespace isthmus {
@@ -16,10 +17,10 @@ public:
   static constexpr int64_t kHighest = int64_t(1) << 62;
 
   OffsetAssignment(const std::vector<Buffer> &buffers, int64_t peak, std::function<bool()> goOn)
-      : buffers(buffers), peak(peak), goOn_(std::move(goOn)) {}
+      : buffers(buffers), peak(peak), bound(peak), goOn_(std::move(goOn)) {}
 
-  // Asks the caller whether to go on, after some work. A stop uses up all work, so that the searches
-  // end at once.
+  // Asks the caller whether to go on, after some work. A stop uses up all work, so that the
+  // searches end at once.
   void ask() {
     if (isStopped_ || !goOn_ || work < nextQuestion_)
       return;
@@ -51,6 +52,7 @@ public:
 
   const std::vector<Buffer> &buffers;
   const int64_t peak;
+  int64_t bound; // no placement is lower
   int64_t work = 0;
   int64_t least = INT64_MAX; // none yet
   std::vector<int64_t> best;
@@ -68,9 +70,15 @@ constexpr int64_t kUnplaced = -1;
 // Places the buffers without an offset above all others, in the order of time.
 void placeOnTop(OffsetAssignment &p, std::vector<int64_t> &offsets);
 
-// The searches. Each one stops at an arena of `enough` bytes, or when `work` has reached
-// `untilWork` or a little more.
-void searchSkyline(OffsetAssignment &p, int64_t enough, int64_t untilWork);
-void searchCanonical(OffsetAssignment &p, int64_t enough, int64_t untilWork);
+// A search that can be continued. It stops at an arena of `enough` bytes.
+class OffsetSearch {
+public:
+  virtual ~OffsetSearch() = default;
+  // Does `turn` more work or a little more, but none once all work has reached `most`. What it does
+  // first does not depend on `most`.
+  virtual void run(int64_t turn, int64_t most) = 0;
+};
+std::unique_ptr<OffsetSearch> skylineSearch(OffsetAssignment &p, int64_t enough);
+std::unique_ptr<OffsetSearch> valleySearch(OffsetAssignment &p, int64_t enough);
 
 } // namespace isthmus

@@ -31,7 +31,7 @@ public:
         return locate(workspace.takeError(), g_.whereIs(id));
       if (*workspace > 0) {
         workspaces_.emplace_back(id, inArena().size());
-        inArena().push_back({t_.rounded(*workspace), i, i});
+        inArena().push_back({t_.rounded(*workspace), i, i + 1});
       }
     }
     layout_.peakBytes = peakOf(inArena());
@@ -74,7 +74,8 @@ private:
   }
 
   uint32_t endOf(ValueId root) const {
-    return isOutput_[root.index] ? static_cast<uint32_t>(g_.numNodes()) : lastUse_[root.index];
+    return isOutput_[root.index] ? static_cast<uint32_t>(g_.numNodes()) + 1
+                                 : lastUse_[root.index] + 1;
   }
 
   // A result that takes over a dying operand's bytes joins its buffer. Each buffer is donated once.
@@ -85,12 +86,12 @@ private:
       ValueId root = roots_[n.operands[pair.operand].index], result = n.result(pair.result);
       uint32_t buffer = bufferOf_[root.index];
       bool hasBytes = buffer != kNone; // an empty storage has no buffer
-      if (!hasBytes || endOf(root) != id.index || bufferOf_[result.index] != kNone ||
+      if (!hasBytes || endOf(root) != id.index + 1 || bufferOf_[result.index] != kNone ||
           llvm::is_contained(taken, buffer))
         continue;
       taken.push_back(buffer);
       bufferOf_[result.index] = buffer;
-      buffersOf(result)[buffer].last = endOf(result);
+      buffersOf(result)[buffer].end = endOf(result);
     }
   }
 
@@ -110,8 +111,8 @@ private:
   int64_t peakOf(const std::vector<Buffer> &buffers) const {
     std::vector<int64_t> change(g_.numNodes() + 2, 0);
     for (const Buffer &b : buffers) {
-      change[b.first] += b.bytes;
-      change[b.last + 1] -= b.bytes;
+      change[b.begin] += b.bytes;
+      change[b.end] -= b.bytes;
     }
     int64_t live = 0, most = 0;
     for (int64_t c : change)

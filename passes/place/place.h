@@ -8,10 +8,11 @@
 
 namespace isthmus {
 
-// Dynamic storage allocation, for `place` and its tests. Intervals are closed; sizes are positive.
+// Dynamic storage allocation, for `place` and its tests. A buffer is live at the steps from
+// `begin` up to, but not including, `end`; sizes are positive.
 struct Buffer {
   int64_t bytes;
-  uint32_t first, last;
+  uint32_t begin, end;
   int64_t offset = 0; // the result
 };
 struct OffsetOptions {

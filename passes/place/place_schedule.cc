@@ -15,7 +15,7 @@ public:
   ScheduleLayout run(int64_t peakBytes, const OffsetOptions &options) {
     addInstances();
     for (uint32_t step = 0; step < s_.size(); ++step)
-      add({p_.rounded(p_.ops[s_[step]].workspace), step, step}, out_.workspaceOffset[step]);
+      add({p_.rounded(p_.ops[s_[step]].workspace), step, step + 1}, out_.workspaceOffset[step]);
     out_.arenaBytes = assignOffsets(buffers_, peakBytes, options);
     if (out_.arenaBytes == INT64_MAX)
       return std::move(out_);
@@ -41,7 +41,7 @@ private:
     }
     for (size_t i = 0; i < all.size(); ++i)
       if (!takes[i])
-        add({all[i].bytes, all[i].first, last[i]}, out_.instanceOffset[i]);
+        add({all[i].bytes, all[i].first, last[i] + 1}, out_.instanceOffset[i]);
   }
 
   void add(Buffer b, int64_t &place) {

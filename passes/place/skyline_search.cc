@@ -32,12 +32,12 @@ public:
     for (uint32_t i = 0; i < buffers.size(); ++i)
       order_.push_back(i);
     llvm::stable_sort(order_,
-                      [&](uint32_t a, uint32_t b) { return buffers[a].first < buffers[b].first; });
+                      [&](uint32_t a, uint32_t b) { return buffers[a].begin < buffers[b].begin; });
     for (uint32_t i : order_)
-      numSteps_ = std::max(numSteps_, buffers[i].last + 1);
+      numSteps_ = std::max(numSteps_, buffers[i].end);
     begins_.assign(numSteps_ + 1, 0);
     for (const Buffer &b : buffers)
-      ++begins_[b.first + 1];
+      ++begins_[b.begin + 1];
     for (uint32_t s = 0; s < numSteps_; ++s)
       begins_[s + 1] += begins_[s];
     leaves_ = static_cast<uint32_t>(llvm::PowerOf2Ceil(std::max<size_t>(1, buffers.size())));
@@ -50,7 +50,7 @@ public:
   template <typename Rank> void fill(const std::vector<Buffer> &buffers, Rank rank) {
     std::fill(nodes_.begin() + leaves_, nodes_.end(), Node());
     for (uint32_t k = 0; k < order_.size(); ++k)
-      nodes_[leaves_ + k] = {rank(order_[k]), buffers[order_[k]].last};
+      nodes_[leaves_ + k] = {rank(order_[k]), buffers[order_[k]].end};
     for (uint32_t n = leaves_; n-- > 1;)
       nodes_[n] = both(nodes_[2 * n], nodes_[2 * n + 1]);
   }
@@ -75,15 +75,15 @@ public:
 
 private:
   struct Node {
-    float rank = -1;     // the highest rank below the node
-    uint32_t last = ~0u; // the earliest last step below the node
+    float rank = -1;    // the highest rank below the node
+    uint32_t end = ~0u; // the earliest end below the node
   };
-  static Node both(Node a, Node b) { return {std::max(a.rank, b.rank), std::min(a.last, b.last)}; }
+  static Node both(Node a, Node b) { return {std::max(a.rank, b.rank), std::min(a.end, b.end)}; }
 
   void search(uint32_t node, uint32_t low, uint32_t high, uint32_t from, uint32_t to,
               uint32_t end) {
     ++visits_;
-    if (low >= to || high <= from || nodes_[node].rank <= bestRank_ || nodes_[node].last >= end)
+    if (low >= to || high <= from || nodes_[node].rank <= bestRank_ || nodes_[node].end > end)
       return;
     if (high - low == 1) {
       best_ = low;
@@ -218,7 +218,7 @@ public:
       }
       const Buffer &b = p_.buffers[i];
       offsets_[i] = valley.height;
-      sky.put(at, b.first, b.last + 1, b.bytes);
+      sky.put(at, b.begin, b.end, b.bytes);
       if (b.bytes > height - valley.height)
         complaints_[i] += complaint;
       --left;
@@ -229,7 +229,7 @@ public:
 private:
   float rank(uint32_t i, float noise) {
     const Buffer &b = p_.buffers[i];
-    float area = float(b.bytes) * float(b.last - b.first + 1);
+    float area = float(b.bytes) * float(b.end - b.begin);
     float blur = noise > 0 ? noise * float(p_.below(1 << 20)) / float(1 << 20) : 0;
     return area * (1 + complaints_[i]) * (1 + blur);
   }
@@ -241,12 +241,29 @@ private:
   std::vector<int64_t> offsets_;
 };
 
+class SkylineSearch final : public OffsetSearch {
+public:
+  SkylineSearch(OffsetAssignment &p, int64_t enough) : p_(p), enough_(enough), filling_(p) {}
+
+  // (The first filling is made in any case.)
+  void run(int64_t turn, int64_t most) override {
+    const int64_t untilWork = std::min(p_.work + turn, most);
+    for (; p_.least > std::max(enough_, p_.bound) && (isFirst_ || p_.work < untilWork);
+         isFirst_ = false)
+      filling_.fill(enough_, isFirst_ ? 0 : kNoise);
+  }
+
+private:
+  OffsetAssignment &p_;
+  const int64_t enough_;
+  Filling filling_;
+  bool isFirst_ = true;
+};
+
 } // namespace
 
-void searchSkyline(OffsetAssignment &p, int64_t enough, int64_t untilWork) {
-  Filling f(p);
-  for (float noise = 0; p.least > enough && (noise == 0 || p.work < untilWork); noise = kNoise)
-    f.fill(enough, noise);
+std::unique_ptr<OffsetSearch> skylineSearch(OffsetAssignment &p, int64_t enough) {
+  return std::make_unique<SkylineSearch>(p, enough);
 }
 
 } // namespace isthmus

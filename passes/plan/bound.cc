@@ -246,7 +246,28 @@ int64_t lowestPeakOfOriginals(const Problem &p) {
                    static_cast<uint64_t>(defaultEffort(needs.tasks.size()) * kWork));
 }
 
+bool hasOneSchedule(const Problem &p) {
+  if (p.order != Order::Fixed || hasAlternatives(p))
+    return false;
+  std::vector<bool> isNeeded(p.ops.size());
+  for (Read r : p.outputs)
+    isNeeded[r.op] = true;
+  for (OpIndex i = p.ops.size(); i-- > 0;) {
+    const Op &op = p.ops[i];
+    if (op.isPinned)
+      continue;
+    if (!isNeeded[i] || (op.recomputable && !op.isView()))
+      return false;
+    for (Read r : op.inputs)
+      isNeeded[r.op] = true;
+  }
+  return true;
+}
+
 int64_t lowestPeak(const Problem &p) {
+  if (hasOneSchedule(p))
+    if (Evaluation judged = evaluate(p, sourceOrder(p)); judged.error.empty())
+      return judged.peakBytes;
   return hasAlternatives(p) ? peakWithAlternatives(p, Needs(p)) : lowestPeakOfOriginals(p);
 }
 

@@ -133,6 +133,31 @@ TEST(LowestPeak, ByHand) {
   EXPECT_EQ(lowestPeak(p), 20);
 }
 
+// a and b of 10 bytes, c and d of 1 byte read one of them each, e reads c and d. If a is live when
+// b is made, then a, b and c are live together; in another order, or if a is made again, 12 bytes
+// do.
+TEST(LowestPeak, IsThePeakOfTheOnlySchedule) {
+  Problem p;
+  p.ops = {make({}, {10}), make({}, {10}), make({{0}}, {1}), make({{1}}, {1}),
+           make({{2}, {3}}, {0})};
+  p.outputs = {{4}};
+  for (Op &op : p.ops)
+    op.recomputable = false;
+  EXPECT_FALSE(hasOneSchedule(p));
+  EXPECT_EQ(lowestPeak(p), 12);
+  p.order = Order::Fixed;
+  EXPECT_TRUE(hasOneSchedule(p));
+  EXPECT_EQ(lowestPeak(p), 21);
+  p.ops.push_back(make({{1}}, {30})); // a schedule may leave out what nothing needs
+  p.ops.back().recomputable = false;
+  EXPECT_FALSE(hasOneSchedule(p));
+  EXPECT_LE(lowestPeak(p), 21);
+  p.ops.pop_back();
+  p.ops[0].recomputable = true;
+  EXPECT_FALSE(hasOneSchedule(p));
+  EXPECT_LT(lowestPeak(p), 21);
+}
+
 // a -> b -> c -> d, and e reads b and d; a and b may run only once. While c runs, b is live, and a
 // need not be.
 TEST(LowestPeak, CountsAChainOnce) {

@@ -19,8 +19,8 @@ uint64_t below(Rng &r, uint64_t n) { return r() % n; }
 std::vector<Buffer> randomBlocks(Rng &rng, size_t most, uint32_t steps) {
   std::vector<Buffer> buffers;
   for (size_t k = 0, n = 1 + below(rng, most); k < n; ++k) {
-    uint32_t first = below(rng, steps), last = first + below(rng, steps - first);
-    buffers.push_back({int64_t(64 * (1 + below(rng, 30))), first, last});
+    uint32_t begin = below(rng, steps), end = begin + 1 + below(rng, steps - begin);
+    buffers.push_back({int64_t(64 * (1 + below(rng, 30))), begin, end});
   }
   return buffers;
 }
@@ -30,13 +30,13 @@ int64_t peakOf(const std::vector<Buffer> &buffers) {
   for (const Buffer &at : buffers) { // the peak is reached where a buffer begins
     int64_t live = 0;
     for (const Buffer &b : buffers)
-      live += b.first <= at.first && at.first <= b.last ? b.bytes : 0;
+      live += b.begin <= at.begin && at.begin < b.end ? b.bytes : 0;
     peak = std::max(peak, live);
   }
   return peak;
 }
 
-bool conflict(const Buffer &a, const Buffer &b) { return a.first <= b.last && b.first <= a.last; }
+bool conflict(const Buffer &a, const Buffer &b) { return a.begin < b.end && b.begin < a.end; }
 
 // Offsets are in [0, top), and buffers that are live together do not overlap.
 void expectLegal(const std::vector<Buffer> &buffers, int64_t top) {
@@ -89,8 +89,11 @@ TEST(OffsetAssignment, BuffersAliveTogetherDoNotOverlap) {
 
 TEST(OffsetAssignment, SmallInstancesAreOptimal) {
   Rng rng(3);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 1000; ++i) {
     std::vector<Buffer> buffers = randomBlocks(rng, 7, 4 + below(rng, 6));
+    if (below(rng, 2)) // few sizes: many ways for a buffer to lie on others
+      for (Buffer &b : buffers)
+        b.bytes = int64_t(1 + below(rng, 4));
     int64_t peak = peakOf(buffers), top = assignOffsets(buffers, peak);
     expectLegal(buffers, top);
     ASSERT_EQ(top, leastArena(buffers)) << "instance " << i;
@@ -106,7 +109,7 @@ TEST(OffsetAssignment, TrainingStepsAreWithinOnePercent) {
     std::vector<Buffer> buffers;
     auto add = [&](uint32_t first, uint32_t last) {
       int64_t most = below(rng, 3) ? 1 << 16 : 64;
-      buffers.push_back({int64_t(64 * (1 + below(rng, most))), first, std::min(last, end)});
+      buffers.push_back({int64_t(64 * (1 + below(rng, most))), first, std::min(last, end) + 1});
     };
     for (uint32_t k = 0; k < layers; ++k) {
       uint32_t back = end - 1 - k;
@@ -126,21 +129,21 @@ TEST(OffsetAssignment, TrainingStepsAreWithinOnePercent) {
 // Cuts a rectangle of steps and bytes in two repeatedly, at whole steps and at multiples of 64, so
 // that a placement without gaps exists. Then some buffers are made a little smaller.
 std::vector<Buffer> cutRectangle(Rng &rng, int pieces, uint32_t steps, int64_t bytes) {
-  std::vector<Buffer> buffers{{bytes, 0, steps - 1}};
+  std::vector<Buffer> buffers{{bytes, 0, steps}};
   while (int(buffers.size()) < pieces) {
     size_t largest = 0;
     auto area = [&](size_t i) {
-      return buffers[i].bytes * int64_t(buffers[i].last - buffers[i].first + 1);
+      return buffers[i].bytes * int64_t(buffers[i].end - buffers[i].begin);
     };
     for (size_t i = 1; i < buffers.size(); ++i)
       if (area(i) > area(largest))
         largest = i;
     Buffer &b = buffers[largest], other = b;
-    const uint32_t life = b.last - b.first + 1;
+    const uint32_t life = b.end - b.begin;
     const int64_t units = b.bytes / 64;
     if (life > 1 && (units < 2 || below(rng, 2))) {
-      b.last = b.first + uint32_t(below(rng, life - 1));
-      other.first = b.last + 1;
+      b.end = b.begin + 1 + uint32_t(below(rng, life - 1));
+      other.begin = b.end;
     } else if (units > 1) {
       b.bytes = 64 * (1 + int64_t(below(rng, units - 1)));
       other.bytes -= b.bytes;
@@ -161,6 +164,97 @@ TEST(OffsetAssignment, RectanglesCutToPiecesAreFound) {
     int64_t top = assignOffsets(buffers, height);
     EXPECT_EQ(top, height) << "instance " << i << " of " << buffers.size();
     expectLegal(buffers, top);
+  }
+}
+
+// As many pieces as a network has buffers, without any slack.
+TEST(OffsetAssignment, RectanglesCutToHundredsOfPiecesAreFound) {
+  Rng rng(10);
+  for (int i = 0; i < 10; ++i) {
+    const int64_t height = 64 << 14;
+    std::vector<Buffer> buffers = cutRectangle(rng, 100 + int(below(rng, 300)), 1000, height);
+    int64_t top = assignOffsets(buffers, height, {.effort = 10});
+    EXPECT_EQ(top, height) << "instance " << i << " of " << buffers.size();
+    expectLegal(buffers, top);
+  }
+}
+
+// Each fills 12 bytes in all of 10 steps. Fillings of the skyline end at 13 bytes, however many.
+TEST(OffsetAssignment, WhereOnlyTheExactSearchFits) {
+  const std::vector<Buffer> instances[] = {{{3, 0, 3},
+                                            {9, 0, 1},
+                                            {3, 5, 10},
+                                            {1, 1, 5},
+                                            {4, 5, 6},
+                                            {1, 1, 3},
+                                            {8, 3, 4},
+                                            {2, 5, 10},
+                                            {7, 1, 3},
+                                            {2, 6, 10},
+                                            {3, 3, 6},
+                                            {3, 6, 10},
+                                            {8, 4, 5},
+                                            {2, 6, 10}},
+                                           {{9, 0, 1},
+                                            {3, 0, 2},
+                                            {1, 1, 9},
+                                            {9, 9, 10},
+                                            {5, 1, 3},
+                                            {3, 1, 4},
+                                            {3, 2, 6},
+                                            {5, 3, 5},
+                                            {3, 8, 10},
+                                            {3, 4, 6},
+                                            {3, 6, 8},
+                                            {3, 6, 9},
+                                            {5, 6, 9},
+                                            {5, 5, 6}},
+                                           {{4, 0, 2},
+                                            {7, 0, 1},
+                                            {8, 6, 7},
+                                            {7, 3, 5},
+                                            {2, 2, 5},
+                                            {1, 3, 6},
+                                            {1, 2, 10},
+                                            {5, 7, 8},
+                                            {1, 0, 3},
+                                            {1, 7, 10},
+                                            {7, 1, 3},
+                                            {7, 5, 6},
+                                            {1, 2, 10},
+                                            {2, 7, 10},
+                                            {5, 8, 10},
+                                            {2, 5, 10}}};
+  for (std::vector<Buffer> buffers : instances) {
+    ASSERT_EQ(peakOf(buffers), 12);
+    EXPECT_EQ(assignOffsets(buffers, 12), 12);
+    expectLegal(buffers, 12);
+  }
+}
+
+// In an optimal placement the step in the middle begins with a gap: the buffer that is live there
+// alone lies on the other two.
+TEST(OffsetAssignment, LeavesAGapWhereOneIsNeeded) {
+  std::vector<Buffer> buffers = {{2, 0, 2}, {1, 2, 3}, {2, 1, 4}, {2, 3, 5}, {1, 0, 1}, {1, 4, 5}};
+  EXPECT_EQ(assignOffsets(buffers, peakOf(buffers)), leastArena(buffers));
+  expectLegal(buffers, INT64_MAX);
+}
+
+// An effort's work begins with the work of every lower effort.
+TEST(OffsetAssignment, MoreEffortNeverGivesALargerArena) {
+  Rng rng(11);
+  for (int i = 0; i < 12; ++i) {
+    std::vector<Buffer> buffers = i % 3 == 0   ? cutRectangle(rng, 200, 400, 64 << 14)
+                                  : i % 3 == 1 ? randomBlocks(rng, 300, 60)
+                                               : randomBlocks(rng, 3000, 500);
+    const int64_t peak = peakOf(buffers), enough = below(rng, 2) ? 0 : peak + peak / 50;
+    int64_t least = INT64_MAX;
+    for (double effort : {0.001, 0.002, 0.005, 0.01, 0.03, 0.031, 0.1, 0.15, 0.3}) {
+      const int64_t top = assignOffsets(buffers, peak, {.enough = enough, .effort = effort});
+      EXPECT_LE(top, least) << "instance " << i << " at " << effort;
+      least = top;
+      expectLegal(buffers, top);
+    }
   }
 }
 
@@ -189,9 +283,9 @@ TEST(OffsetAssignment, ManyBuffersOfFewSizesAreWithinTwoPercent) {
       uint32_t life = below(rng, 4) ? below(rng, 20) : below(rng, 400);
       int64_t unit = 1 << 19;
       int64_t bytes = below(rng, 8) ? unit : below(rng, 3) ? 4 * unit : 8 * unit;
-      buffers.push_back({bytes, t, std::min(t + life, steps)});
+      buffers.push_back({bytes, t, std::min(t + life, steps) + 1});
       if (t % 40 == 0)
-        buffers.push_back({32 * unit, t, t + uint32_t(below(rng, 60))});
+        buffers.push_back({32 * unit, t, t + uint32_t(below(rng, 60)) + 1});
     }
     int64_t peak = peakOf(buffers), top = assignOffsets(buffers, peak);
     EXPECT_LE(double(top), 1.02 * double(peak)) << "instance " << i;
@@ -207,7 +301,7 @@ TEST(OffsetAssignment, FewFillingsComeWithinTwoPercent) {
   for (int i = 0; i < 6; ++i) {
     std::vector<Buffer> buffers;
     auto add = [&](int64_t bytes, uint32_t first, uint64_t life) {
-      buffers.push_back({bytes, first, std::min(first + uint32_t(life), steps)});
+      buffers.push_back({bytes, first, std::min(first + uint32_t(life), steps) + 1});
     };
     for (uint32_t t = 0; t < steps; ++t) {
       const int64_t unit = 1 << 19;
@@ -223,10 +317,10 @@ TEST(OffsetAssignment, FewFillingsComeWithinTwoPercent) {
 
 TEST(OffsetAssignment, NothingIsPlacedBeyond62Bits) {
   constexpr int64_t kHalf = int64_t(1) << 61;
-  std::vector<Buffer> fit = {{kHalf, 0, 1}, {kHalf, 0, 1}};
+  std::vector<Buffer> fit = {{kHalf, 0, 2}, {kHalf, 0, 2}};
   EXPECT_EQ(assignOffsets(fit, 2 * kHalf), 2 * kHalf);
   expectLegal(fit, 2 * kHalf);
-  std::vector<Buffer> tooMuch = {{kHalf, 0, 1}, {kHalf, 0, 1}, {kHalf, 0, 1}};
+  std::vector<Buffer> tooMuch = {{kHalf, 0, 2}, {kHalf, 0, 2}, {kHalf, 0, 2}};
   EXPECT_EQ(assignOffsets(tooMuch, 3 * kHalf), INT64_MAX);
 }
 
@@ -262,10 +356,10 @@ TEST(OffsetAssignment, EnoughIsEnough) {
 TEST(OffsetAssignment, EndsWhenTheCallerSaysSo) {
   Rng rng(21);
   for (int stopAt : {1, 2, 5}) {
-    std::vector<Buffer> buffers = randomBlocks(rng, 4000, 500);
+    std::vector<Buffer> buffers = cutRectangle(rng, 5000, 2000, 64 << 14); // not found for long
     int asked = 0;
-    const int64_t top = assignOffsets(buffers, /*peak=*/1, // which is out of reach
-                                      {.effort = 1e9, .goOn = [&] { return ++asked < stopAt; }});
+    const int64_t top =
+        assignOffsets(buffers, 64 << 14, {.effort = 1e9, .goOn = [&] { return ++asked < stopAt; }});
     EXPECT_EQ(asked, stopAt);
     ASSERT_LT(top, INT64_MAX);
     expectLegal(buffers, top);

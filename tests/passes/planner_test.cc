@@ -10,6 +10,7 @@
 #include "passes/plan/random_moves.h"
 #include "tests/passes/random_problem.h"
 #include "gtest/gtest.h"
+#include <array>
 #include <cstdlib>
 
 using namespace isthmus;
@@ -566,6 +567,68 @@ TEST(JointGraph, SchedulesReadBackAsWritten) {
   EXPECT_EQ(*back, s);
   auto other = parseSchedule(text, "s.json", "h");
   EXPECT_NE(toString(other.takeError()).find("the schedule is for graph"), std::string::npos);
+}
+
+// Buffers of bytes and half-open lives as a problem of fixed order: a node makes each of them, and
+// a node reads all that end at the same time.
+Problem onlyToPlace(const std::vector<std::array<uint32_t, 3>> &buffers, uint32_t steps) {
+  Problem p;
+  p.order = Order::Fixed;
+  auto add = [&](std::vector<Read> inputs, int64_t bytes) {
+    Op op;
+    op.name = "op";
+    op.inputs = std::move(inputs);
+    op.outputBytes = {bytes};
+    op.cost = 1;
+    op.recomputable = false;
+    p.ops.push_back(std::move(op));
+    return OpIndex(p.ops.size() - 1);
+  };
+  std::vector<OpIndex> maker(buffers.size());
+  std::vector<Read> ends;
+  for (uint32_t t = 0; t < steps; ++t) {
+    std::vector<Read> dying;
+    for (size_t i = 0; i < buffers.size(); ++i)
+      if (const auto [bytes, begin, end] = buffers[i]; begin == t)
+        maker[i] = add({}, bytes);
+    for (size_t i = 0; i < buffers.size(); ++i)
+      if (buffers[i][2] == t + 1)
+        dying.push_back({maker[i]});
+    if (!dying.empty())
+      ends.push_back({add(std::move(dying), 0)});
+  }
+  p.outputs = {{add(std::move(ends), 0)}};
+  return p;
+}
+
+// No placement is easy to find: fillings of the skyline end at 13 bytes.
+TEST(PlanArena, TheOnlyScheduleIsPlacedWithAllEffort) {
+  const Problem p = onlyToPlace({{3, 0, 3},
+                                 {9, 0, 1},
+                                 {3, 5, 10},
+                                 {1, 1, 5},
+                                 {4, 5, 6},
+                                 {1, 1, 3},
+                                 {8, 3, 4},
+                                 {2, 5, 10},
+                                 {7, 1, 3},
+                                 {2, 6, 10},
+                                 {3, 3, 6},
+                                 {3, 6, 10},
+                                 {8, 4, 5},
+                                 {2, 6, 10}},
+                                10);
+  for (double effort : {0.0, 0.1, 10.0}) {
+    const PlacedPlan met = planArena(p, {.budgetBytes = 12, .effort = effort});
+    EXPECT_TRUE(met.plan.isWithin);
+    EXPECT_EQ(met.plan.arenaBytes, 12);
+    EXPECT_EQ(met.plan.lowestPeak, 12);
+    EXPECT_EQ(met.plan.leastCost, met.plan.planned.cost);
+    const PlacedPlan missed = planArena(p, {.budgetBytes = 11, .effort = effort});
+    EXPECT_FALSE(missed.plan.isWithin);
+    EXPECT_EQ(missed.plan.smallestBytes, 12);
+    EXPECT_TRUE(planArena(p, {.smallest = true, .effort = effort}).plan.isWithin);
+  }
 }
 
 } // namespace
