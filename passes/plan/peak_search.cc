@@ -425,11 +425,13 @@ std::vector<Found> PeakSearch::down(double share, int64_t lowestPeak) {
       met.push_back(f);
   if (isStopped_)
     return met;
-  if (Found chain = lowestChained(met.back().peak))
-    met.push_back(std::move(chain));
+  // Recursions use no inverses, and the search without alternatives has tried them: below their
+  // lowest peak the much cheaper schedules that use inverses would not be met.
   if (g_.hasInverses()) {
     for (Found &f : nestedDown(lowestPeak, met.back().peak))
       met.push_back(std::move(f));
+  } else if (Found chain = lowestChained(met.back().peak)) {
+    met.push_back(std::move(chain));
   }
   // A distant peak is better reached in one descent than step by step.
   const double ofBound = double(lowestPeak) / double(baseline_.peakBytes);
