@@ -249,7 +249,8 @@ private:
     result_.smallestBytes = least.arenaBytes;
     result_.isWithin = o_.smallest || isWithin(least);
     take(std::move(least));
-    if (o_.smallest && isTooDear())
+    // A budget that is met has this plan too, so that it costs no more than the search for the smallest.
+    if (result_.isWithin && isTooDear())
       takeUseful(met);
     if (o_.smallest || !result_.isWithin)
       return;

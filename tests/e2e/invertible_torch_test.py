@@ -329,8 +329,11 @@ class Invertible(command.TestCase):
             options = [model, *loss_options, "--wrt=all", f"--precision={precision}", f"--inputs={precision}"]
             self.compare(want, options, precision, relative)
             if inverts:
-                plan = [f"--budget={inverts[precision]}", "--allow=recompute,invert", "--effort=0.3"]
-                report = self.compare(want, [*options, *plan], precision, relative)
+                plan = [f"--budget={inverts[precision]}", "--allow=recompute,invert"]
+                report = self.compare(want, [*options, *plan, "--effort=0.3"], precision, relative)
+                if report["inversions"] == 0:  # recomputing needs less
+                    plan = ["--budget=min", "--allow=invert"]
+                    report = self.compare(want, [*options, *plan, "--effort=0.3"], precision, relative)
                 self.assertGreater(report["inversions"], 0)
 
     def compare(self, want, options, precision, relative):
@@ -402,7 +405,7 @@ class Invertible(command.TestCase):
             (glow, LEAST, {**pictures, "batch": 32, "depth": 5, "coupling": "affine"}),
             (glow, LEAST, {**pictures, "batch": 32, "depth": 8, "coupling": "additive"}),
             (revnet, LEAST, {**pictures, "batch": 32, "depth": 5, "classes": 4}),
-            (irevnet, LEAST, {**pictures, "batch": 32, "depth": 8, "classes": 4}),
+            (irevnet, {"f64": "25%", "f32": "30%"}, {**pictures, "batch": 32, "depth": 8, "classes": 4}),
         ):
             with self.subTest(net=net.__name__, **options):
                 self.setUp()
