@@ -29,7 +29,7 @@ class MaxAdded(Case):
         self.assertEqual(self.report("opt", "net.isth", LOSS, QUICK, "--budget=min", "-o", "small.isth")["arena_bytes"], arenas[-1])
 
     def test_a_dearer_plan_is_refused(self):
-        for plan in "--budget=50%", "--policy=memory":
+        for plan in "--budget=70%", "--policy=memory":
             with self.subTest(plan):
                 self.assertEqual(self.opt(plan).code, 0)
                 refused = self.opt(plan, "--max-added=0.01%")
