@@ -39,7 +39,7 @@ from isthmus.torch import modules  # noqa: E402
 from training import SLACK, refusal, same  # noqa: E402
 
 RANKS = 2
-WAIT = datetime.timedelta(seconds=60)  # a rank that waits longer for the other raises
+WAIT = datetime.timedelta(seconds=180)  # a rank that waits longer for the other raises; on a busy machine one compiles for a minute more than the other
 SHORT_WAIT = 2  # seconds, for a rank whose wait is meant to time out
 WIDTH = 32
 
