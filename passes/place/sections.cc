@@ -21,8 +21,7 @@ Sections::Sections(OffsetAssignment &p, int64_t leastBytes) : p_(p) {
   base_.resize(sections_.size());
   numCandidates_.resize(sections_.size());
   isTouched_.resize(sections_.size());
-  failures_.assign(sections_.size(), 0);
-  endTouched_ = 0;
+  failures_.resize(sections_.size());
 }
 
 // Sorts all buffers by first step.

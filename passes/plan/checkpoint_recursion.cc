@@ -3,6 +3,7 @@
 #include "ir/splitmix64.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <map>
@@ -13,6 +14,12 @@ namespace {
 
 constexpr uint32_t kUsualParts = 256, kMostParts = 1024;
 constexpr uint32_t kLanes = 16; // sums that are compared at once
+
+// All sizes of a link but those of the storages that it makes.
+std::array<int64_t, 8> sizesOf(const ChainLink &l) {
+  return {l.sweepPeak,        l.passingPeak,  l.keepingPeak,   l.keptBytes,
+          l.keptBackwardPeak, l.backwardPeak, l.gradientBytes, l.leftBytes};
+}
 
 // least[i] = min(least[i], cost + a[i] + b[i])
 void takeLeast(float *__restrict least, const float *__restrict a, const float *__restrict b,
@@ -32,7 +39,7 @@ void takeLeast(float *__restrict least, const float *__restrict a, const float *
 CheckpointRecursion::CheckpointRecursion(const std::vector<ChainLink> &links, int64_t mostBytes,
                                          uint64_t mostWork)
     : links_(links), splits_(links.size() + 1) {
-  choosePart(mostBytes, links);
+  choosePart(mostBytes);
   sweepCosts_.assign(1, 0);
   left_.assign(1, 0);
   for (const ChainLink &l : links) {
@@ -54,10 +61,10 @@ CheckpointRecursion::CheckpointRecursion(const std::vector<ChainLink> &links, in
 
 // Sizes that are multiples of one another are counted exactly where that takes few parts. Otherwise
 // the size of most checkpoints is a whole number of parts.
-void CheckpointRecursion::choosePart(int64_t mostBytes, const std::vector<ChainLink> &links) {
+void CheckpointRecursion::choosePart(int64_t mostBytes) {
   std::map<int64_t, int64_t> times;
   int64_t divisor = 0;
-  for (const ChainLink &l : links) {
+  for (const ChainLink &l : links_) {
     int64_t bytes = 0;
     for (const ChainLink::Crossing &c : l.made) {
       bytes += c.bytes;
@@ -65,8 +72,7 @@ void CheckpointRecursion::choosePart(int64_t mostBytes, const std::vector<ChainL
     }
     if (bytes > 0)
       ++times[bytes];
-    for (int64_t size : {l.sweepPeak, l.passingPeak, l.keepingPeak, l.keptBytes, l.keptBackwardPeak,
-                         l.backwardPeak, l.gradientBytes, l.leftBytes})
+    for (int64_t size : sizesOf(l))
       divisor = std::gcd(divisor, size);
   }
   int64_t usual = 0, most = 0;
@@ -110,8 +116,7 @@ void CheckpointRecursion::findTypes() {
     std::vector<uint64_t> text;
     for (double cost : {l.sweepCost, l.keepingCost, l.backwardCost})
       text.push_back(std::bit_cast<uint64_t>(cost));
-    for (int64_t bytes : {l.sweepPeak, l.passingPeak, l.keepingPeak, l.keptBytes,
-                          l.keptBackwardPeak, l.backwardPeak, l.gradientBytes, l.leftBytes})
+    for (int64_t bytes : sizesOf(l))
       text.push_back(uint64_t(bytes));
     for (const ChainLink::Crossing &c : l.made) {
       text.push_back(uint64_t(c.bytes));

@@ -87,7 +87,7 @@ private:
     int32_t need, inner, outer; // the parts needed, and those taken from both intervals
   };
 
-  void choosePart(int64_t mostBytes, const std::vector<ChainLink> &links);
+  void choosePart(int64_t mostBytes);
   void findTypes();
   void findCrossings();
   int32_t parts(int64_t bytes) const;

@@ -37,7 +37,7 @@ constexpr double kPlacingOnly = 2, kPlacingOnlyLeast = 1.5;
 constexpr int kLeastSteps = 3;
 // The way back up ends after this many searches if none of them finds a cheaper plan: one from each
 // of the two plans between which it leads. If one of them does, later ones may too.
-constexpr int kMostVain = 2;
+constexpr int kMostFailures = 2;
 
 // Streams of random numbers, beside those of PeakSearch.
 constexpr uint64_t kNearLeastStream = 300, kWithinLeastStream = 310, kTightenedStream = 400,
@@ -187,7 +187,7 @@ private:
     int64_t peak = last_.judged.peakBytes, over = last_.arenaBytes - o_.budgetBytes;
     double reach = 1;
     Found within;
-    int numVain = 0;
+    int numFailures = 0;
     bool leadsUp = false;
     for (int i = 0; (share > 0 || (!hasPlan() && i < kLeastSteps)) && within.cost > enough &&
                     !peaks_.isStopped();
@@ -204,7 +204,7 @@ private:
       if (!next || (isWorse && !isFound))
         break;
       if (isWorse) {
-        if (!leadsUp && ++numVain == kMostVain)
+        if (!leadsUp && ++numFailures == kMostFailures)
           break;
         continue;
       }
@@ -249,7 +249,8 @@ private:
     result_.smallestBytes = least.arenaBytes;
     result_.isWithin = o_.smallest || isWithin(least);
     take(std::move(least));
-    // A budget that is met has this plan too, so that it costs no more than the search for the smallest.
+    // A budget that is met has this plan too, so that it costs no more than the search for the
+    // smallest.
     if (result_.isWithin && isTooDear())
       takeUseful(met);
     if (o_.smallest || !result_.isWithin)

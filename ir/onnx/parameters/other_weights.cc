@@ -26,7 +26,7 @@ class Finder {
 public:
   Finder(const Candidates &candidates, Decisions &decisions)
       : model_(candidates.model()), readers_(candidates.readers()),
-        learn_(candidates.options().learn), told_(decisions) {
+        learn_(candidates.options().learn), decisions_(decisions) {
     hasWeights_ = llvm::any_of(candidates.all(), [&](const Candidate &c) {
       return c.role.role == Role::Parameter && readers_.weights.count(c.role.name);
     });
@@ -62,16 +62,16 @@ private:
         continue;
       found_.insert(&n);
       if (!asked)
-        told_.add(Decision::LearnedConstantNode, n.output(0));
+        decisions_.add(Decision::LearnedConstantNode, n.output(0));
       if (const Readers::Stop *stop = readers_.stopOf(n.output(0)))
-        told_.add(Decision::NoGradient, n.output(0), ": " + stop->why);
+        decisions_.add(Decision::NoGradient, n.output(0), ": " + stop->why);
     }
   }
 
   const Model &model_;
   const Readers &readers_;
   const std::vector<NamePattern> &learn_;
-  Decisions &told_;
+  Decisions &decisions_;
   bool hasWeights_ = false; // some initializer is a weight
   llvm::DenseSet<const void *> found_;
 };

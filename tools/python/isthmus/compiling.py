@@ -149,16 +149,16 @@ def watched(progress: ProgressFunction | None, options: Any, kind: str, name: st
 
 def compiled(graph: Handle, options: _library.CompileOptions, device: Device, threads: int, progress: ProgressFunction | None) -> Handle:
     """The compiled graph of the library. A CannotBeMet has the report."""
-    with_target = target(device, threads)
+    machine = _Machine(device, threads)
     try:
-        return watched(progress, options, "compiled", "compile", graph, options, with_target.pointer)
+        return watched(progress, options, "compiled", "compile", graph, options, machine.pointer)
     except CannotBeMet as error:
         made = error.__dict__.pop("made", None)
         error.report = json.loads(_library.text("compiled_report", made)) if made else None
         raise
 
 
-class target:
+class _Machine:
     """The machine to compile for: "cpu", this machine; "counting", the same without running anything; "generic", a common machine whose
     kernels have no workspaces; or the content of a target file, as a mapping."""
 
@@ -178,12 +178,12 @@ class target:
         from . import _run_library
 
         try:
-            self._machine = _run_library.target(threads)
+            self._of_library = _run_library.target(threads)
         except ImportError as error:
             raise ImportError(f"{error}\nA plan for this machine needs it; device='generic' plans for a common one") from None
-        self.pointer = self._machine._as_parameter_
+        self.pointer = self._of_library._as_parameter_
         if device == "counting":
-            own = ctypes.cast(self._machine._as_parameter_, ctypes.POINTER(_library.Target)).contents
+            own = ctypes.cast(self._of_library._as_parameter_, ctypes.POINTER(_library.Target)).contents
             self._owner = _library.Target(own.size, own.json, own.user, own.workspace, None)
 
 
