@@ -53,6 +53,9 @@ enum class StandIn : uint8_t {
   Transfer  // copies it to the host's memory or back, or waits for such a copy
 };
 constexpr size_t kNumStandIns = 7;
+// The kinds of nodes that restore a value.
+constexpr StandIn kRestoring[] = {StandIn::Boundary, StandIn::Inverse, StandIn::Helper,
+                                  StandIn::Encoding, StandIn::Transfer};
 llvm::StringRef standInName(StandIn kind); // "clone", "boundary", ...; "" for None
 
 // How a node relates to the graph before the rewrite. The rewrite sets these fields; other passes

@@ -141,9 +141,9 @@ llvm::Expected<CallText> ReadBack::rowOfNode(const onnx::NodeProto &n) {
 
 // StandIn::None if the file does not say it.
 static StandIn restoringKind(llvm::StringRef name) {
-  for (size_t k = size_t(StandIn::Boundary); k < kNumStandIns; ++k)
-    if (standInName(StandIn(k)) == name)
-      return StandIn(k);
+  for (StandIn kind : kRestoring)
+    if (standInName(kind) == name)
+      return kind;
   return StandIn::None;
 }
 

@@ -641,8 +641,7 @@ bool Parser::parseClause(Node &n) {
 std::optional<StandIn> Parser::acceptRestoring() {
   if (c_.acceptWord(version_ > 1 ? "restores" : "boundary"))
     return StandIn::None;
-  for (StandIn kind : {StandIn::Boundary, StandIn::Inverse, StandIn::Helper, StandIn::Encoding,
-                       StandIn::Transfer})
+  for (StandIn kind : kRestoring)
     if (version_ > 1 && c_.acceptWord(standInName(kind)))
       return kind;
   return std::nullopt;
