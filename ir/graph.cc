@@ -54,9 +54,8 @@ bool Graph::hasClones() const {
 }
 
 bool Graph::isRewritten() const {
-  return llvm::any_of(nodes_, [](const Node &n) {
-    return n.isStandIn() || n.from.sourceIndex.has_value();
-  });
+  return llvm::any_of(
+      nodes_, [](const Node &n) { return n.isStandIn() || n.from.sourceIndex.has_value(); });
 }
 
 OpCall Graph::call(NodeId id) const {

@@ -8,9 +8,8 @@ ValueId lossOf(const Graph &g) {
   if (g.loss)
     return g.loss;
   for (ValueId v : llvm::reverse(g.outputs()))
-    if (const NodeId def = g.value(v).def;
-        def && g.node(def).phase == Phase::Forward && !g.node(def).isStandIn() &&
-        g.type(v).rank() == 0)
+    if (const NodeId def = g.value(v).def; def && g.node(def).phase == Phase::Forward &&
+                                           !g.node(def).isStandIn() && g.type(v).rank() == 0)
       return v;
   return ValueId();
 }

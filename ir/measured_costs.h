@@ -1,4 +1,5 @@
-// The text of measured costs of a device's calls: `profile` writes it, --costs and programs give it.
+// The text of measured costs of a device's calls: `profile` writes it, --costs and programs give
+// it.
 //
 // {"schema": "isthmus.costs/1", "target": "cpu avx512 threads=2", "per_estimate": 1.3,
 //  "ops": {"relu(f32[2, 3]) : (f32[2, 3])": 0.7}}

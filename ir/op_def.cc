@@ -203,8 +203,6 @@ std::string callText(const OpCall &call) {
   return call.op->name + typesText(call.operands) + (attrs.empty() ? "" : " {" + attrs + "}");
 }
 
-std::string callKey(const OpCall &call) {
-  return callText(call) + " : " + typesText(call.results);
-}
+std::string callKey(const OpCall &call) { return callText(call) + " : " + typesText(call.results); }
 
 } // namespace isthmus

@@ -43,10 +43,10 @@ bool isEncodingOp(llvm::StringRef op) {
 
 // The kind of a node that restores a value, by its op. Inverses and helpers compute alike.
 StandIn kindByOp(const Node &n) {
-  return n.op->is(kStopsGradient)                  ? StandIn::Boundary
+  return n.op->is(kStopsGradient)                 ? StandIn::Boundary
          : n.op->is(kTransfer) || n.op->is(kWait) ? StandIn::Transfer
-         : isEncodingOp(n.op->name)                ? StandIn::Encoding
-                                                   : StandIn::Inverse;
+         : isEncodingOp(n.op->name)               ? StandIn::Encoding
+                                                  : StandIn::Inverse;
 }
 
 // Whether the node passes its first operand on, in either memory.
@@ -111,9 +111,7 @@ private:
 
   // --- Inverses
 
-  static bool isOfInverse(const Node &n) {
-    return n.is(StandIn::Inverse) || n.is(StandIn::Helper);
-  }
+  static bool isOfInverse(const Node &n) { return n.is(StandIn::Inverse) || n.is(StandIn::Helper); }
 
   // Numbers what the op table's inverses compute, if the graph has any.
   void numberInverses() {
@@ -269,8 +267,8 @@ private:
   void checkComputes(NodeId id) {
     const Node &n = g_.node(id);
     const uint32_t whole = n.from.restores.index, number = numbers_[n.firstResult.index];
-    const bool isRight = n.is(StandIn::Encoding) ? numbers_[n.operands[0].index] == whole
-                                                 : number < endOfInverses_;
+    const bool isRight =
+        n.is(StandIn::Encoding) ? numbers_[n.operands[0].index] == whole : number < endOfInverses_;
     if (isRight && n.is(StandIn::Inverse) && !inverses_.count({whole, number}))
       report(id, "'{0}' is no inverse that restores '{1}', but a part of one; expected helper(...)",
              name(id), name(n.from.restores));

@@ -6,8 +6,8 @@
 namespace isthmus {
 namespace {
 
-constexpr llvm::StringRef kPlannedBy[] = {
-    "as written", "none", "speed", "memory", "memory (frontiers)", "collection", "budget", "given"};
+constexpr llvm::StringRef kPlannedBy[] = {"as written",         "none",       "speed",  "memory",
+                                          "memory (frontiers)", "collection", "budget", "given"};
 constexpr llvm::StringRef kModes[] = {"", "eval", "as_written"}; // by ModeSource
 
 } // namespace

@@ -5,8 +5,8 @@
 //  "contraction_flops_per_second": {"bf16": 4e11}, "link_bytes_per_second": 5e9,
 //  "channels_last": ["f32"]}
 //
-// "schema" and "name" must be there; every other key has the default of ir/target.h. The text has no
-// workspaces and no measured costs.
+// "schema" and "name" must be there; every other key has the default of ir/target.h. The text has
+// no workspaces and no measured costs.
 #pragma once
 
 #include "ir/target.h"

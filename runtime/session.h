@@ -9,8 +9,8 @@ class Session {
 public:
   // Allocates all memory and, if the device computes, feeds all inputs: with `inputs`, in the
   // graph's order, or where these are null or left out with their defaults (ir/default_input.h).
-  // `seed` is that of random ops and of inputs that are drawn. `graph` and `device` must outlive the
-  // session. Errors: those of Executor::create and of defaultInput.
+  // `seed` is that of random ops and of inputs that are drawn. `graph` and `device` must outlive
+  // the session. Errors: those of Executor::create and of defaultInput.
   static llvm::Expected<std::unique_ptr<Session>> open(const Graph &graph, const Layout &layout,
                                                        Device &device, uint64_t seed,
                                                        std::vector<Tensor> inputs = {});

@@ -622,8 +622,8 @@ bool Parser::parseClause(Node &n) {
            c_.list(Tok::LParen, Tok::RParen, "'(' and where the node comes from", [&] {
              bool ok = parseProvenance(n.from, isOne);
              return isOne ? ok
-                            : c_.unexpected("clone(...), boundary(...), inverse(...), helper(...), "
-                                            "encoding(...), transfer(...), after(...) or at(...)");
+                          : c_.unexpected("clone(...), boundary(...), inverse(...), helper(...), "
+                                          "encoding(...), transfer(...), after(...) or at(...)");
            });
   if (version_ == 1)
     if (bool ok = parseProvenance(n.from, isOne); isOne)

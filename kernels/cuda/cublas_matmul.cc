@@ -286,8 +286,9 @@ std::unique_ptr<PreparedKernel> prepareCublasProduct(const OpCall &call, const Q
   }
   if (!kernels.empty())
     return std::make_unique<Candidates>(queue, callTitle(call), std::move(kernels));
-  queue.note(callTitle(call) + ": cuBLASLt has no algorithm that gives the same bits every time, so "
-                              "our own kernel, which is slow, runs");
+  queue.note(callTitle(call) +
+             ": cuBLASLt has no algorithm that gives the same bits every time, so "
+             "our own kernel, which is slow, runs");
   return nullptr;
 }
 

@@ -244,12 +244,14 @@ private:
     const Figures &f = figures();
     if (!o_.mostAdded || f.recomputeOverhead <= *o_.mostAdded + kRounding)
       return llvm::Error::success();
-    Diag d = makeDiag("a plan that adds {0:F1} % of the step's cost at most was not found: this one "
-                      "adds {1:F1} %",
-                      100 * *o_.mostAdded, 100 * f.recomputeOverhead);
-    d.remedies = {{"max-added", llvm::formatv("{0:F1}%", 100 * f.recomputeOverhead + 0.05).str(), ""},
-                  {"budget", "min", "search for the smallest arena at that price"},
-                  {"effort", "", "search longer"}};
+    Diag d =
+        makeDiag("a plan that adds {0:F1} % of the step's cost at most was not found: this one "
+                 "adds {1:F1} %",
+                 100 * *o_.mostAdded, 100 * f.recomputeOverhead);
+    d.remedies = {
+        {"max-added", llvm::formatv("{0:F1}%", 100 * f.recomputeOverhead + 0.05).str(), ""},
+        {"budget", "min", "search for the smallest arena at that price"},
+        {"effort", "", "search longer"}};
     return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
   }
 

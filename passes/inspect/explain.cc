@@ -1,5 +1,5 @@
-#include "ir/loss_value.h"
 #include "passes/inspect/explain.h"
+#include "ir/loss_value.h"
 #include "passes/names.h"
 
 #include "passes/checkpoint/bottleneck_choice.h"

@@ -242,8 +242,7 @@ int64_t lowestPeakOfOriginals(const Problem &p) {
   int64_t known = structuralPeak(needs);
   if (p.order == Order::Fixed)
     known = std::max(known, fixedOrderPeak(needs));
-  return leastPeak(needs, known,
-                   static_cast<uint64_t>(defaultEffort(needs.tasks.size()) * kWork));
+  return leastPeak(needs, known, static_cast<uint64_t>(defaultEffort(needs.tasks.size()) * kWork));
 }
 
 bool hasOneSchedule(const Problem &p) {

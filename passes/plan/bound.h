@@ -13,8 +13,8 @@ bool hasOneSchedule(const Problem &p);
 
 // A lower bound on the peak of every schedule, whatever its order and its recomputation. Takes at
 // most a tenth of the default effort. With alternatives, the bound is only the larger of two sums:
-// the working set of one op that every schedule runs, and all outputs. Where there is one schedule, its
-// peak.
+// the working set of one op that every schedule runs, and all outputs. Where there is one schedule,
+// its peak.
 int64_t lowestPeak(const Problem &p);
 // The same bound for the problem without its alternatives.
 int64_t lowestPeakOfOriginals(const Problem &p);

@@ -24,9 +24,9 @@ int64_t outputBytes(const Needs &needs);
 // run only once. Takes a few passes over the graph.
 int64_t structuralPeak(const Needs &needs);
 
-// A lower bound on the peak of every schedule whose ops first run in the source order. Storages whose
-// makers may run only once are live until their last read; if that holds for all, the order alone
-// tells the peak. Linear.
+// A lower bound on the peak of every schedule whose ops first run in the source order. Storages
+// whose makers may run only once are live until their last read; if that holds for all, the order
+// alone tells the peak. Linear.
 int64_t fixedOrderPeak(const Needs &needs);
 
 // A lower bound on every schedule's peak, and no less than `known`, which must already be one.

@@ -57,7 +57,8 @@ private:
   // takes time on the link, in parallel with the computation.
   bool isFollowed(const Node &n) const {
     const Node &start = n.op->is(kWait) ? g_.node(g_.value(n.operands[0]).def) : n;
-    return start.op->is(kTransfer) && n.is(StandIn::Transfer) && numWaits_[start.result(1).index] == 1;
+    return start.op->is(kTransfer) && n.is(StandIn::Transfer) &&
+           numWaits_[start.result(1).index] == 1;
   }
 
   llvm::Error addOp(plan::Op op, ValueId made, const std::string &where) {

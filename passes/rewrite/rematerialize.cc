@@ -91,8 +91,7 @@ private:
       ValueId now = r_.map(v);
       NodeId def = to.value(now).def;
       readsClone |= def && to.node(def).isClone();
-      bool isCheckpoint =
-          def && !to.node(def).isStandIn() && to.node(def).phase == Phase::Forward;
+      bool isCheckpoint = def && !to.node(def).isStandIn() && to.node(def).phase == Phase::Forward;
       operands.push_back(isCheckpoint ? boundary(now) : now);
     }
     llvm::SmallVector<std::string, 2> names;
@@ -115,7 +114,10 @@ private:
   ValueId boundary(ValueId v) {
     ValueId &passed = boundaries_[v];
     if (!passed)
-      passed = r_.to().node(standIn(StandIn::Boundary, "stop_gradient", v, {v}, ".sg", Phase::Backward)).firstResult;
+      passed =
+          r_.to()
+              .node(standIn(StandIn::Boundary, "stop_gradient", v, {v}, ".sg", Phase::Backward))
+              .firstResult;
     return passed;
   }
 
@@ -155,8 +157,8 @@ private:
   }
 
   ValueId waitFor(ValueId v, const Transfer &t, const char *suffix, Phase phase) {
-    const NodeId id = standIn(StandIn::Transfer, "wait", firstMade(v), {t.to, t.token, t.from},
-                              suffix, phase);
+    const NodeId id =
+        standIn(StandIn::Transfer, "wait", firstMade(v), {t.to, t.token, t.from}, suffix, phase);
     return r_.to().node(id).firstResult;
   }
 

@@ -157,7 +157,7 @@ TEST(Hpp, WhatTheProgressFunctionThrowsComesOut) {
   EXPECT_THROW(chain(30).build().plan(options), Mine);
   options.progress = [](double, double) { return false; };
   EXPECT_FALSE(chain(30).build().plan(options).schedule().empty()); // what needs no search
-  options.budgetShare = 0.02; // which no schedule meets
+  options.budgetShare = 0.02;                                       // which no schedule meets
   try {
     chain(30).build().plan(options);
     FAIL() << "a search that was ended throws";

@@ -168,9 +168,9 @@ llvm::Expected<Graph> byPolicy(Run &r) {
   auto planned = planPolicy(r.graph, p, o);
   if (!planned)
     return planned.takeError();
-  r.notes.push_back(llvm::formatv("{0}, peak {1} -> {2} bytes, {3} recomputed", plannedByText(planned->policyUsed),
-                                  planned->baseline.peakBytes, planned->planned.peakBytes,
-                                  planned->planned.recomputed)
+  r.notes.push_back(llvm::formatv("{0}, peak {1} -> {2} bytes, {3} recomputed",
+                                  plannedByText(planned->policyUsed), planned->baseline.peakBytes,
+                                  planned->planned.peakBytes, planned->planned.recomputed)
                         .str());
   for (const std::string &note : planned->notes)
     r.notes.push_back(note);

@@ -104,12 +104,9 @@ std::string GraphChecker::rewriteOf(const Graph &g, const GraphProblem &p,
     counts.fixedPoints += bool(p.derivationOf(op).firstOfRun);
   counts.clones += rewritten.countNodes([](const Node &n) { return n.isClone(); });
   counts.transfers += rewritten.countNodes([](const Node &n) { return n.op->is(kTransfer); });
-  counts.encodings += rewritten.countNodes([](const Node &n) {
-    return n.is(StandIn::Encoding);
-  });
-  counts.inverses += rewritten.countNodes([](const Node &n) {
-    return n.is(StandIn::Inverse) || n.is(StandIn::Helper);
-  });
+  counts.encodings += rewritten.countNodes([](const Node &n) { return n.is(StandIn::Encoding); });
+  counts.inverses += rewritten.countNodes(
+      [](const Node &n) { return n.is(StandIn::Inverse) || n.is(StandIn::Helper); });
   return "";
 }
 

@@ -47,20 +47,20 @@ static isthmus_status checkOptions(const isthmus_compile_options &o, isthmus_err
     const char *name;
     int64_t value, least, most;
   };
-  constexpr int64_t kWays =
-      ISTHMUS_RECOMPUTE | ISTHMUS_INVERT | ISTHMUS_FETCH | ISTHMUS_ENCODE;
+  constexpr int64_t kWays = ISTHMUS_RECOMPUTE | ISTHMUS_INVERT | ISTHMUS_FETCH | ISTHMUS_ENCODE;
   for (const Choice &c : {Choice{"mode", o.mode, ISTHMUS_BY_RULE, ISTHMUS_AS_WRITTEN},
                           {"precision", o.precision, -1, ISTHMUS_F16},
                           {"layout", o.layout, ISTHMUS_AUTO_LAYOUT, ISTHMUS_CHANNELS_LAST},
                           {"policy", o.policy, ISTHMUS_NO_CHOICE, ISTHMUS_AS_IS},
                           {"allow", int64_t(o.allow), 1, kWays}})
     if (c.value < c.least || c.value > c.most)
-      return fail(ISTHMUS_BAD_CALL,
-                  llvm::formatv("'{0}' is to be from {1} to {2}, got {3}", c.name, c.least, c.most,
-                                c.value)
-                      .str(),
-                  error);
-  if (o.iterations && (o.iterations < Ways::kLeastIterations || o.iterations > Ways::kMostIterations))
+      return fail(
+          ISTHMUS_BAD_CALL,
+          llvm::formatv("'{0}' is to be from {1} to {2}, got {3}", c.name, c.least, c.most, c.value)
+              .str(),
+          error);
+  if (o.iterations &&
+      (o.iterations < Ways::kLeastIterations || o.iterations > Ways::kMostIterations))
     return fail(ISTHMUS_BAD_CALL,
                 llvm::formatv("'iterations' is to be 0, or from {0} to {1}, got {2}",
                               Ways::kLeastIterations, Ways::kMostIterations, o.iterations)
@@ -266,8 +266,8 @@ isthmus_status isthmus_compiled_get_figures(const isthmus_compiled *compiled,
     ISTHMUS_NOT_NULL(compiled);
     ISTHMUS_NOT_NULL(figures);
     if (figures->size != sizeof *figures)
-      return wrongSize("isthmus_compiled_figures", figures->size, sizeof *figures,
-                       sizeof *figures, error);
+      return wrongSize("isthmus_compiled_figures", figures->size, sizeof *figures, sizeof *figures,
+                       error);
     const Figures &f = compiled->compiled.figures;
     figures->baseline_peak_bytes = f.baselinePeakBytes;
     figures->predicted_peak_bytes = f.predictedPeakBytes;

@@ -29,10 +29,10 @@ struct isthmus_problem {
 };
 
 struct isthmus_compiled {
-  isthmus::Compiled compiled;          // without a graph if the budget could not be met
+  isthmus::Compiled compiled; // without a graph if the budget could not be met
   bool hasGraph = false;
-  std::string notes;                   // of the graph that was compiled, and of compiling; a line each
-  std::vector<int64_t> liveBytes;      // by node
+  std::string notes;              // of the graph that was compiled, and of compiling; a line each
+  std::vector<int64_t> liveBytes; // by node
   std::vector<isthmus_placed> placed;
 };
 

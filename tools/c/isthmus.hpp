@@ -175,7 +175,7 @@ struct CompileOptions {
   isthmus_policy policy = ISTHMUS_NO_CHOICE;
   std::string checkpoints;
   std::int64_t budgetBytes = -1; // of ISTHMUS_BUDGET; -1: see budgetShare
-  double budgetShare = 0; // of the peak without recomputation; 0: the least that is found
+  double budgetShare = 0;        // of the peak without recomputation; 0: the least that is found
   std::optional<std::int64_t> memoryLimitBytes;
   std::optional<double> maxAdded; // a share of the step's cost
 
@@ -252,7 +252,9 @@ private:
 // A graph that is ready to run, and what its plan promises.
 class Compiled {
 public:
-  Graph graph() const { return Graph(detail::make<isthmus_graph>(isthmus_compiled_graph, handle())); }
+  Graph graph() const {
+    return Graph(detail::make<isthmus_graph>(isthmus_compiled_graph, handle()));
+  }
   isthmus_compiled_figures figures() const {
     isthmus_compiled_figures f = {};
     f.size = sizeof f;

@@ -31,8 +31,8 @@ isthmus_status isthmus_budget_parse(const char *text, int64_t *bytes, double *sh
     ISTHMUS_NOT_NULL(share);
     const auto budget = parseBudget(text);
     if (!budget)
-      return fail(ISTHMUS_BAD_INPUT,
-                  "a budget is " + kBudgetForms.str() + "; got '" + text + "'", error);
+      return fail(ISTHMUS_BAD_INPUT, "a budget is " + kBudgetForms.str() + "; got '" + text + "'",
+                  error);
     // A share of 0 is "min" for the options, so a budget of 0 % is one of 0 bytes.
     const bool isShare = budget->kind == Budget::Share && budget->share > 0;
     *bytes = isShare || budget->kind == Budget::Smallest ? -1 : budget->bytes;

@@ -12,7 +12,9 @@ struct ExplainedPlan {
   const ExplainOptions &options;
   std::string model, target;
 
-  bool isByPolicy() const { return options.policy != Policy::None && options.policyUsed != PlannedBy::None; }
+  bool isByPolicy() const {
+    return options.policy != Policy::None && options.policyUsed != PlannedBy::None;
+  }
   // The value of a MiB at the budget, in microseconds, by the bound on the cost. None without a
   // budget, without a bound (as after an interrupt), or if the bound holds for every budget.
   std::optional<double> usPerMiB() const;

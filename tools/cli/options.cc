@@ -184,14 +184,14 @@ void addGraphProduct(CLI::App &verb, const std::string &what, GraphProduct &prod
 static llvm::Expected<Policy> policyOption(llvm::StringRef text, llvm::StringRef option) {
   if (auto policy = parsePolicy(text))
     return *policy;
-  return usageError("{0} expects one of {1}, got '{2}'{3}", option,
-                    llvm::join(policyNames(), ", "), text, didYouMean(text, policyNames()));
+  return usageError("{0} expects one of {1}, got '{2}'{3}", option, llvm::join(policyNames(), ", "),
+                    text, didYouMean(text, policyNames()));
 }
 
 static llvm::Expected<std::string> checkpointsOption(llvm::StringRef text, llvm::StringRef option) {
   if (parseNameList(text).empty())
-    return usageError("{0} expects names of values or nodes, separated by commas, got an empty list",
-                      option);
+    return usageError(
+        "{0} expects names of values or nodes, separated by commas, got an empty list", option);
   return text.str();
 }
 
@@ -283,7 +283,8 @@ static llvm::Error checkWays(const PlanFlags &o) {
                       floatText(*o.maxInverseError));
   if (o.iterations && !o.allows(kInvertWay))
     return usageError("--iterations is for inverses, so it goes with --allow=invert");
-  if (o.iterations && (*o.iterations < Ways::kLeastIterations || *o.iterations > Ways::kMostIterations))
+  if (o.iterations &&
+      (*o.iterations < Ways::kLeastIterations || *o.iterations > Ways::kMostIterations))
     return usageError("--iterations expects a number from {0} to {1}, got {2}",
                       Ways::kLeastIterations, Ways::kMostIterations, *o.iterations);
   if (o.hostMemory && !o.allows(kFetchWay))

@@ -89,7 +89,8 @@ llvm::Expected<std::vector<SweepMode>> sweepModes(SweepAxis axis, const std::str
       return usageError("--budgets says how each row is planned, so --policies, --policy, "
                         "--checkpoints and --budget have no meaning beside it");
     SweepMode mode{"budget", flags};
-    mode.plan.budget = Budget{Budget::Smallest}; // each point sets its own; the checks below need one
+    mode.plan.budget =
+        Budget{Budget::Smallest}; // each point sets its own; the checks below need one
     if (llvm::Error e = checkOptions(mode.plan))
       return e;
     return std::vector<SweepMode>{mode};

@@ -23,7 +23,8 @@ public:
   // rate; `evaluator` may be null.
   Trainer(const Compiled &c, Session &session, ValueId rate, const Dataset &data,
           const Evaluator *evaluator, const TrainerOptions &o)
-      : c_(c), session_(session), e_(session.executor()), rate_(rate), data_(data), evaluator_(evaluator), o_(o) {}
+      : c_(c), session_(session), e_(session.executor()), rate_(rate), data_(data),
+        evaluator_(evaluator), o_(o) {}
 
   // Trains from `state` to the last step, on a device that computes. Checkpoints are saved at
   // intervals, at the end, and when Ctrl-C ends the run, which is an Interrupted error. Errors: a

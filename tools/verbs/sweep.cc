@@ -201,8 +201,8 @@ SweepTable tableFor(const Options &o, const SweepSpec &spec, Device &device) {
     t.device = "measured on " + device.name() + ", " + device.target().name;
   for (const SweepMode &m : spec.modes)
     t.modes.push_back(m.name);
-  t.isOfShares = llvm::all_of(
-      spec.budgets, [](const SweepBudget &b) { return b.budget.kind != Budget::Bytes; });
+  t.isOfShares = llvm::all_of(spec.budgets,
+                              [](const SweepBudget &b) { return b.budget.kind != Budget::Bytes; });
   return t;
 }
 

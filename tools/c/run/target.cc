@@ -1,4 +1,5 @@
-// The target of this machine for isthmus_compile: its functions run on the device that sessions use.
+// The target of this machine for isthmus_compile: its functions run on the device that sessions
+// use.
 
 #include "ir/element.h"
 #include "ir/target_text.h"
@@ -24,8 +25,7 @@ struct RunTarget {
 };
 
 // Runs the body of a target's function; the message of an error goes to the caller's array.
-isthmus_status answered(char *message, size_t capacity,
-                        llvm::function_ref<llvm::Error()> body) {
+isthmus_status answered(char *message, size_t capacity, llvm::function_ref<llvm::Error()> body) {
   isthmus_error *error = nullptr;
   const isthmus_status status = guarded(&error, [&] {
     llvm::Error e = body();
@@ -48,7 +48,8 @@ isthmus_status workspaceOf(void *user, const char *call, size_t length, int64_t 
       return parsed.takeError();
     OpCall asked{parsed->op, &parsed->attrs, {}, {}};
     asked.operands.assign(parsed->operands.begin(), parsed->operands.end());
-    if (llvm::Error e = inferTypes(*asked.op, parsed->attrs, asked.operands).moveInto(asked.results))
+    if (llvm::Error e =
+            inferTypes(*asked.op, parsed->attrs, asked.operands).moveInto(asked.results))
       return e;
     return static_cast<RunTarget *>(user)->device->target().workspaceBytes(asked).moveInto(*bytes);
   });
