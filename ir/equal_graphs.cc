@@ -114,6 +114,8 @@ private:
       return "origin";
     if (!sameValue(x.from.restores, y.from.restores))
       return "value that it restores";
+    if (x.from.chunk != y.from.chunk)
+      return "number of the chunk";
     if (x.from.after != y.from.after)
       return "nodes to run after";
     if (x.from.sourceIndex != y.from.sourceIndex)

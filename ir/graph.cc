@@ -25,8 +25,8 @@ bool Node::hasMark(llvm::StringRef m) const {
 Graph::Graph(const Graph &o)
     : name(o.name), sourceFile(o.sourceFile), fromOnnx(o.fromOnnx), record(o.record), meta(o.meta),
       weightsFile(o.weightsFile), weightsDigest(o.weightsDigest), loss(o.loss), nodes_(o.nodes_),
-      values_(o.values_), inputs_(o.inputs_), outputs_(o.outputs_), roles_(o.roles_),
-      byName_(o.byName_) {
+      replaced_(o.replaced_), values_(o.values_), inputs_(o.inputs_), outputs_(o.outputs_),
+      roles_(o.roles_), byName_(o.byName_) {
   for (const auto &entry : byName_)
     values_[entry.second.index].name = entry.first();
 }
@@ -45,7 +45,7 @@ bool Graph::hasBackward() const {
 
 llvm::StringRef standInName(StandIn kind) {
   static constexpr llvm::StringLiteral kNames[kNumStandIns] = {
-      "", "clone", "boundary", "inverse", "helper", "encoding", "transfer"};
+      "", "clone", "boundary", "inverse", "helper", "encoding", "transfer", "chunk"};
   return kNames[size_t(kind)];
 }
 
@@ -129,8 +129,8 @@ llvm::Expected<ValueId> Graph::addInput(InputKind kind, llvm::StringRef wanted, 
   return v;
 }
 
-llvm::Expected<NodeId> Graph::addNode(const OpDef &op, llvm::ArrayRef<ValueId> operands,
-                                      Attrs attrs, llvm::ArrayRef<std::string> names, Phase phase) {
+llvm::Expected<Node> Graph::makeNode(NodeId id, const OpDef &op, llvm::ArrayRef<ValueId> operands,
+                                     Attrs attrs, llvm::ArrayRef<std::string> names, Phase phase) {
   if (llvm::Error e = completeAttrs(op, attrs))
     return e;
   llvm::SmallVector<Type, 8> operandTypes;
@@ -140,7 +140,6 @@ llvm::Expected<NodeId> Graph::addNode(const OpDef &op, llvm::ArrayRef<ValueId> o
   if (!types)
     return types.takeError();
 
-  NodeId id(static_cast<uint32_t>(nodes_.size()));
   Node n;
   n.op = &op;
   n.operands.assign(operands.begin(), operands.end());
@@ -157,7 +156,27 @@ llvm::Expected<NodeId> Graph::addNode(const OpDef &op, llvm::ArrayRef<ValueId> o
     if (i == 0)
       n.firstResult = v;
   }
-  nodes_.push_back(std::move(n));
+  return n;
+}
+
+llvm::Expected<NodeId> Graph::addNode(const OpDef &op, llvm::ArrayRef<ValueId> operands,
+                                      Attrs attrs, llvm::ArrayRef<std::string> names, Phase phase) {
+  const NodeId id(static_cast<uint32_t>(nodes_.size()));
+  auto n = makeNode(id, op, operands, std::move(attrs), names, phase);
+  if (!n)
+    return n.takeError();
+  nodes_.push_back(std::move(*n));
+  return id;
+}
+
+llvm::Expected<NodeId> Graph::addReplaced(const OpDef &op, llvm::ArrayRef<ValueId> operands,
+                                          Attrs attrs, llvm::ArrayRef<std::string> names,
+                                          Phase phase) {
+  const NodeId id = replaced(replaced_.size());
+  auto n = makeNode(id, op, operands, std::move(attrs), names, phase);
+  if (!n)
+    return n.takeError();
+  replaced_.push_back(std::move(*n));
   return id;
 }
 

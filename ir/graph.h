@@ -50,20 +50,22 @@ enum class StandIn : uint8_t {
   Inverse,  // rebuilds it from a value that was computed from it
   Helper,   // computes what an inverse reads
   Encoding, // makes a smaller value, which suffices for its readers
-  Transfer  // copies it to the host's memory or back, or waits for such a copy
+  Transfer, // copies it to the host's memory or back, or waits for such a copy
+  Chunk     // computes a chunk of it, or puts chunks together
 };
-constexpr size_t kNumStandIns = 7;
+constexpr size_t kNumStandIns = 8;
 // The kinds of nodes that restore a value.
-constexpr StandIn kRestoring[] = {StandIn::Boundary, StandIn::Inverse, StandIn::Helper,
-                                  StandIn::Encoding, StandIn::Transfer};
+constexpr StandIn kRestoring[] = {StandIn::Boundary, StandIn::Inverse,  StandIn::Helper,
+                                  StandIn::Encoding, StandIn::Transfer, StandIn::Chunk};
 llvm::StringRef standInName(StandIn kind); // "clone", "boundary", ...; "" for None
 
 // How a node relates to the graph before the rewrite. The rewrite sets these fields; other passes
 // keep them.
 struct Provenance {
   StandIn kind = StandIn::None;
-  NodeId origin;    // of a clone: the earlier node whose op it repeats
-  ValueId restores; // of other stand-ins: the value that the node's first result replaces
+  NodeId origin;      // of a clone: the earlier node whose op it repeats
+  ValueId restores;   // of other stand-ins: the value that the node's first result replaces
+  uint32_t chunk = 0; // of a chunk: its number, counted from 0
   // Nodes that must run before this one, beyond those that make its operands.
   llvm::SmallVector<NodeId, 0> after;
   // The node's index in the graph before the rewrite, where the order of this graph does not imply
@@ -131,12 +133,21 @@ public:
   ValueId loss;              // the value that the file names as the loss, if any
 
   // --- Reading
-  size_t numNodes() const { return nodes_.size(); }
+  size_t numNodes() const { return nodes_.size(); } // without those that chunks replace
   template <typename F> size_t countNodes(F counts) const {
     return size_t(std::count_if(nodes_.begin(), nodes_.end(), counts));
   }
   size_t numValues() const { return values_.size(); }
-  const Node &node(NodeId n) const { return nodes_[n.index]; }
+  const Node &node(NodeId n) const {
+    return isReplaced(n) ? replaced_[n.index - kFirstReplaced] : nodes_[n.index];
+  }
+  // Nodes of the original that do not run, because chunks replace them. They are kept for what they
+  // say: the original is made of them. Only such nodes, and chunks as what they restore, refer to
+  // their results, which have no bytes. They come after all others and have a source index.
+  static constexpr uint32_t kFirstReplaced = 1u << 31;
+  static bool isReplaced(NodeId n) { return n && n.index >= kFirstReplaced; }
+  size_t numReplaced() const { return replaced_.size(); }
+  NodeId replaced(size_t i) const { return NodeId(uint32_t(kFirstReplaced + i)); }
   const Value &value(ValueId v) const { return values_[v.index]; }
   const Type &type(ValueId v) const { return values_[v.index].type; }
   llvm::StringRef valueName(ValueId v) const { return values_[v.index].name; }
@@ -166,9 +177,13 @@ public:
   llvm::Expected<NodeId> addNode(const OpDef &op, llvm::ArrayRef<ValueId> operands, Attrs attrs,
                                  llvm::ArrayRef<std::string> names = {},
                                  Phase phase = Phase::Forward);
+  // The same for a node that does not run.
+  llvm::Expected<NodeId> addReplaced(const OpDef &op, llvm::ArrayRef<ValueId> operands, Attrs attrs,
+                                     llvm::ArrayRef<std::string> names, Phase phase);
+  // The caller must not change op, operands, attributes or results.
   Node &editNode(NodeId n) {
-    return nodes_[n.index];
-  } // must not change op, operands, attributes or results
+    return isReplaced(n) ? replaced_[n.index - kFirstReplaced] : nodes_[n.index];
+  }
   void addOutput(ValueId v, OutputRole role = {}) {
     outputs_.push_back(v);
     roles_.push_back(role);
@@ -184,8 +199,10 @@ public:
 
 private:
   ValueId addValue(llvm::StringRef name, const Type &type);
+  llvm::Expected<Node> makeNode(NodeId id, const OpDef &op, llvm::ArrayRef<ValueId> operands,
+                                Attrs attrs, llvm::ArrayRef<std::string> names, Phase phase);
 
-  std::deque<Node> nodes_;
+  std::deque<Node> nodes_, replaced_;
   std::deque<Value> values_;
   std::vector<Input> inputs_;
   std::vector<ValueId> outputs_;

@@ -16,6 +16,7 @@ namespace isthmus {
 class Builder;
 class Graph;
 class ValueFacts;
+struct Factors;
 struct Node;
 struct OpDef;
 
@@ -112,10 +113,13 @@ struct InverseContext {
 // axes: if the axes of all operands and results are permuted alike, and these attributes with them,
 // the op computes the same.
 enum class AxisRole : uint8_t {
-  None,    // refers to no axes, or depends on their order
-  Axis,    // an int: one axis; negative ones count from the end
-  EachAxis // a list with an entry for each axis; an empty list, where allowed, treats all axes
-           // alike
+  None,     // refers to no axes, or depends on their order
+  Axis,     // an int: one axis; negative ones count from the end
+  EachAxis, // a list with an entry for each axis; an empty list, where allowed, treats all axes
+            // alike
+  Limits,   // the same; the entry of an axis that has a factor (factors.h) is its size
+  Sizes,    // the dims of result 0, whose axes are not those of the operands
+  First     // an int: the place of result 0's first element in a larger tensor
 };
 
 struct AttrDef {
@@ -126,10 +130,18 @@ struct AttrDef {
   AxisRole axes = AxisRole::None;
 };
 
+// The row that adds to a partial result, and goes on from what stands there, so that a sum in parts
+// has the bits of the whole: it takes the operands and attributes of a call, and what it adds to as
+// operand `operand`, over which it may write.
+struct Accumulation {
+  std::string op;
+  uint32_t operand = 0;
+};
+
 enum Trait : uint32_t {
   kElementwise =
       1 << 0,     // every result element depends on the operand elements at its own index alone
-  kView = 1 << 1, // result 0 shares the bytes of operand 0: no storage, no work
+  kView = 1 << 1, // result 0 lies in the bytes of operand 0: no storage, no work
   kContraction = 1 << 2, // convolution or matrix product: the policy `speed` keeps its results
   kNotACheckpoint =
       1 << 3, // the policy `memory` does not keep its results (losses, norms, dropout, casts)
@@ -234,6 +246,18 @@ struct OpDef {
   // of Gist, Jain et al., ISCA 2018).
   std::vector<Encoding> encodings;
 
+  // Of a view: where result 0 begins in operand 0, in bytes. Null: at its beginning.
+  int64_t (*viewOffset)(const OpCall &) = nullptr;
+
+  // Which axes may be cut (factors.h). Null: those of an elementwise row by broadcasting, none of
+  // another.
+  Factors (*factors)(const OpCall &) = nullptr;
+  // How partial results over a factor that no result has are added; no op: by `add`, which rounds.
+  Accumulation accumulation;
+  // Builds the results, bit for bit, from rows that have factors where this one has none: a mean
+  // loss from a loss for each label. Null, or an empty list: there is no such form.
+  ValueList (*unreduced)(ExpandContext &) = nullptr;
+
   // Operands whose elements the op compares for equality. No inverse may rebuild them, because it
   // rounds: they must have the bits of their nodes' first runs.
   std::vector<uint32_t> comparedOperands;
@@ -279,6 +303,11 @@ llvm::Expected<TypeList> inferTypes(const OpDef &op, const Attrs &attrs,
                                     llvm::ArrayRef<Type> operands);
 
 Cost costOf(const OpCall &call);
+
+// Where result 0 of a view begins in operand 0, in bytes.
+inline int64_t viewOffset(const OpCall &call) {
+  return call.op->viewOffset ? call.op->viewOffset(call) : 0;
+}
 
 // A key that is equal for calls of one op with equal attributes and types: repeated layers of a
 // network share a kernel and its measured time. Example: "relu(f32[2, 3]) : (f32[2, 3])".

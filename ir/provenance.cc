@@ -1,5 +1,6 @@
 #include "ir/provenance.h"
 
+#include "ir/chunk_pieces.h"
 #include "ir/derived_values.h"
 #include "ir/fixed_point.h"
 #include "ir/inverse_rules.h"
@@ -72,6 +73,9 @@ public:
     numberInverses();
     for (const Input &i : g_.inputs())
       numbers_[i.value.index] = i.value.index;
+    for (size_t i = 0; i < g_.numReplaced(); ++i)
+      for (uint32_t r = 0; r < g_.node(g_.replaced(i)).numResults; ++r)
+        numbers_[g_.node(g_.replaced(i)).result(r).index] = g_.node(g_.replaced(i)).result(r).index;
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       checkNode(NodeId(i));
     for (size_t i = 0; i < g_.outputs().size(); ++i) {
@@ -88,23 +92,42 @@ public:
   }
 
 private:
+  // Each node is reported once.
+  bool reported(NodeId n) const {
+    return Graph::isReplaced(n) ? isReportedAbsent_.count(n) : isReported_.test(n.index);
+  }
   template <typename... Args> void report(NodeId node, const char *format, Args &&...args) {
-    if (isReported_.test(node.index))
+    if (reported(node))
       return;
-    isReported_.set(node.index);
+    if (Graph::isReplaced(node))
+      isReportedAbsent_.insert(node);
+    else
+      isReported_.set(node.index);
     found_.push_back({node, llvm::formatv(format, std::forward<Args>(args)...).str()});
   }
   std::string name(ValueId v) const { return valueText(g_.valueName(v)); }
   std::string name(NodeId n) const { return name(g_.node(n).firstResult); }
 
+  // A piece of a value stands for itself, and the whole of one for that value.
   void findOriginals() {
+    ChunkPieces pieces = chunkPiecesOf(g_);
+    found_ = std::move(pieces.wrong);
+    for (const Violation &v : found_)
+      isReported_.set(v.node.index);
     originals_.reserve(g_.numValues());
     for (uint32_t i = 0; i < g_.numValues(); ++i) {
       const Value &v = g_.value(ValueId(i));
       const Node *n = v.def ? &g_.node(v.def) : nullptr;
-      originals_.push_back(n && n->isClone()       ? g_.node(n->from.origin).result(v.resultIndex)
-                           : n && n->isRestoring() ? n->from.restores
-                                                   : ValueId(i));
+      if (n && n->is(StandIn::Chunk)) {
+        const ChunkPiece &piece = pieces.of[i];
+        originals_.push_back(piece.kind == ChunkPiece::Whole ? piece.of : ValueId(i));
+        continue;
+      }
+      const ValueId of = n && n->isClone()       ? g_.node(n->from.origin).result(v.resultIndex)
+                         : n && n->isRestoring() ? n->from.restores
+                                                 : ValueId(i);
+      // What it stands for may itself stand for the whole of another value.
+      originals_.push_back(of.index < i ? originals_[of.index] : of);
     }
   }
   ValueId original(ValueId v) const { return originals_[v.index]; }
@@ -202,14 +225,31 @@ private:
 
   void checkNode(NodeId id) {
     const Node &n = g_.node(id);
+    if (n.is(StandIn::Chunk)) { // checked as a piece
+      for (uint32_t r = 0; r < n.numResults; ++r)
+        numbers_[n.result(r).index] = original(n.result(r)).index;
+      return;
+    }
     if (n.isRestoring())
       return numberRestoring(id);
     if (n.isClone())
       checkClone(id);
+    else if (auto piece = llvm::find_if(n.operands, [&](ValueId v) { return isPiece(v); });
+             piece != n.operands.end())
+      report(id,
+             "'{0}' reads '{1}', which is only a part of '{2}'; expected what the chunks put "
+             "together",
+             name(id), name(*piece), name(g_.node(g_.value(original(*piece)).def).from.restores));
     for (uint32_t i = 0; i < n.operands.size(); ++i)
       checkRead(id, i);
     for (uint32_t r = 0; r < n.numResults; ++r)
       numbers_[n.result(r).index] = original(n.result(r)).index;
+  }
+
+  // Whether the value is a part of one of the original.
+  bool isPiece(ValueId v) const {
+    const NodeId def = g_.value(original(v)).def;
+    return def && g_.node(def).is(StandIn::Chunk);
   }
 
   void checkClone(NodeId id) {
@@ -243,7 +283,7 @@ private:
 
   void numberRestoring(NodeId id) {
     const Node &n = g_.node(id);
-    const ValueId whole = n.from.restores;
+    const ValueId whole = original(n.from.restores);
     if (!isPossible(n)) {
       report(id, "'{0}' is of kind '{1}' for '{2}', which '{3}' cannot be", name(id),
              standInName(n.from.kind), name(whole), n.op->name);
@@ -266,7 +306,7 @@ private:
   // Whether a stand-in computes an encoding of the value, or a part of an inverse.
   void checkComputes(NodeId id) {
     const Node &n = g_.node(id);
-    const uint32_t whole = n.from.restores.index, number = numbers_[n.firstResult.index];
+    const uint32_t whole = original(n.from.restores).index, number = numbers_[n.firstResult.index];
     const bool isRight =
         n.is(StandIn::Encoding) ? numbers_[n.operands[0].index] == whole : number < endOfInverses_;
     if (isRight && n.is(StandIn::Inverse) && !inverses_.count({whole, number}))
@@ -300,7 +340,9 @@ private:
   }
 
   void checkNamed(ValueId v, const char *what) {
-    if (numbers_[v.index] != original(v).index)
+    if (isPiece(v))
+      report(g_.value(v).def, "'{0}' is only a part of a value, and {1}", name(v), what);
+    else if (numbers_[v.index] != original(v).index)
       reportStandIn(g_.value(v).def, what);
   }
 
@@ -332,9 +374,9 @@ private:
     if (!isGiven)
       return;
     llvm::DenseMap<uint64_t, NodeId> taken; // wider than a place, which may be any uint32_t
-    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
-      const NodeId id(i);
-      if (g_.node(id).isStandIn())
+    for (size_t i = 0; i < g_.numNodes() + g_.numReplaced(); ++i) {
+      const NodeId id = i < g_.numNodes() ? NodeId(uint32_t(i)) : g_.replaced(i - g_.numNodes());
+      if (g_.node(id).isStandIn() || reported(id))
         continue;
       if (auto [it, isFirst] = taken.try_emplace(sourceIndex(g_, id), id); !isFirst)
         reportPlaced(id, it->second,
@@ -367,6 +409,7 @@ private:
   llvm::DenseSet<std::pair<uint32_t, uint32_t>> inverses_; // rebuilt value, number of its inverse
   uint32_t endOfInverses_ = 0; // the numbers of values that inverses compute are below it
   llvm::BitVector isReported_; // by node
+  llvm::DenseSet<NodeId> isReportedAbsent_; // nodes that chunks replaced
   std::vector<Violation> found_;
 };
 

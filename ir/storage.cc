@@ -48,7 +48,9 @@ private:
   // so a plan changes no answer.
   bool noteGradients(NodeId id) {
     const Node &n = g_.node(id);
-    const ValueId standsFor = n.isClone() ? g_.node(n.from.origin).firstResult : n.from.restores;
+    const ValueId standsFor = n.isClone()            ? g_.node(n.from.origin).firstResult
+                              : n.is(StandIn::Chunk) ? ValueId() // what it restores has no bytes
+                                                     : n.from.restores;
     const bool isOf = standsFor
                           ? isOfGradients_.test(standsFor.index)
                           : n.phase == Phase::Backward || llvm::any_of(n.operands, [&](ValueId v) {
@@ -103,6 +105,14 @@ std::vector<ValueId> storageRoots(const Graph &g) {
     if (const Node &n = g.node(o.node); o.isInPlace())
       roots[n.result(o.result).index] = n.operands[o.operand];
   return roots;
+}
+
+std::vector<int64_t> storageOffsets(const Graph &g) {
+  std::vector<int64_t> offsets(g.numValues(), 0);
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    if (const Node &n = g.node(NodeId(i)); n.op->is(kView))
+      offsets[n.firstResult.index] = offsets[n.operands[0].index] + viewOffset(g.call(NodeId(i)));
+  return offsets;
 }
 
 } // namespace isthmus

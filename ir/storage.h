@@ -25,4 +25,8 @@ std::vector<Overwrite> possibleOverwrites(const Graph &g);
 // in-place update the graph input that it overwrites, else the value itself.
 std::vector<ValueId> storageRoots(const Graph &g);
 
+// For each value, where it begins in the storage of its root, in bytes: only views begin elsewhere
+// than at 0.
+std::vector<int64_t> storageOffsets(const Graph &g);
+
 } // namespace isthmus

@@ -17,6 +17,8 @@ public:
     checkInputs();
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       checkNode(NodeId(i));
+    for (size_t i = 0; i < g_.numReplaced(); ++i)
+      checkReplaced(g_.replaced(i));
     checkEnds();
     if (found_.empty())
       found_ = provenanceViolations(g_);
@@ -66,6 +68,11 @@ private:
       operandsAreThere &= isValue(v) && isBefore(v, id);
       if (!isValue(v))
         report(id, "an operand of '{0}' is no value of the graph", name(id));
+      else if (isReplaced(v) && !Graph::isReplaced(id))
+        report(id,
+               "operand '{0}' of '{1}' is never made, because chunks replace it; expected what "
+               "they put together",
+               name(v), name(id));
       else if (!isBefore(v, id))
         report(id, "operand '{0}' of '{1}' is made later, in '{2}'", name(v), name(id),
                name(g_.value(v).def));
@@ -90,6 +97,23 @@ private:
         report(id, "'{0}' is to run after '{1}', which does not come before it", name(id),
                a.index < g_.numNodes() ? name(a) : "?");
     checkMarks(id);
+  }
+
+  bool isReplaced(ValueId v) const { return Graph::isReplaced(g_.value(v).def); }
+
+  // A node that chunks replace is one of the original, which reads values of the original.
+  void checkReplaced(NodeId id) {
+    const Node &n = g_.node(id);
+    checkNode(id);
+    if (n.isStandIn() || !n.from.after.empty())
+      report(id, "'{0}' does not run, so it is only a node of the original", name(id));
+    if (!n.from.sourceIndex)
+      report(id, "'{0}' does not run, so it must say where it was, as from(at(17))", name(id));
+    for (ValueId v : n.operands)
+      if (const NodeId def = isValue(v) ? g_.value(v).def : NodeId();
+          def && g_.node(def).isStandIn())
+        report(id, "'{0}' does not run and reads '{1}', which is no value of the original",
+               name(id), name(v));
   }
 
   void checkMeaning(NodeId id) {
@@ -191,12 +215,15 @@ private:
     const Node &n = g_.node(id);
     if (!n.isRestoring())
       return;
-    if (!isValue(n.from.restores) || !isBefore(n.from.restores, id)) {
+    const bool isChunkOfReplaced =
+        n.is(StandIn::Chunk) && isValue(n.from.restores) && isReplaced(n.from.restores);
+    if (!isChunkOfReplaced && (!isValue(n.from.restores) || !isBefore(n.from.restores, id))) {
       report(id, "'{0}' restores a value that does not come before it", name(id));
       return;
     }
     NodeId def = g_.value(n.from.restores).def;
-    if (def && g_.node(def).isStandIn())
+    if (def && g_.node(def).isStandIn() &&
+        (n.is(StandIn::Chunk) || !g_.node(def).is(StandIn::Chunk)))
       report(id, "'{0}' restores '{1}', which {2}; expected the value that was first made",
              name(id), name(n.from.restores),
              g_.node(def).isClone() ? "a clone made" : "restores another");
@@ -220,6 +247,8 @@ private:
   void checkEnds() {
     if (g_.loss && !isValue(g_.loss))
       report(NodeId(), "the loss is no value of the graph");
+    else if (g_.loss && isReplaced(g_.loss))
+      report(NodeId(), "the loss '{0}' is never made, because chunks replace it", name(g_.loss));
     else if (g_.loss && !g_.type(g_.loss).isPlain())
       report(NodeId(), "the loss '{0}' is to be a tensor in the device's memory, and is {1}",
              name(g_.loss), g_.type(g_.loss).str());
@@ -231,6 +260,8 @@ private:
     for (ValueId v : g_.outputs()) {
       if (!isValue(v))
         report(NodeId(), "an output is no value of the graph");
+      else if (isReplaced(v))
+        report(NodeId(), "output '{0}' is never made, because chunks replace it", name(v));
       else if (!g_.type(v).isPlain())
         report(NodeId(), "output '{0}' is to be a tensor in the device's memory, and is {1}",
                name(v), g_.type(v).str());

@@ -1,5 +1,6 @@
 #include "kernels/fold.h"
 
+#include "ir/view.h"
 #include "kernels/plain/register.h"
 
 namespace isthmus {
@@ -17,9 +18,7 @@ const KernelTable &plainKernels() {
 llvm::Expected<TensorList> foldWithPlainKernels(const OpCall &call,
                                                 llvm::ArrayRef<Tensor> operands) {
   if (call.op->is(kView)) {
-    Tensor t = operands[0];
-    t.type = call.results[0];
-    return TensorList{t};
+    return TensorList{viewOf(call, operands[0])};
   }
   auto kernel = plainKernels().prepare(call, {});
   if (!kernel)

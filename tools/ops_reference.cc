@@ -1,6 +1,7 @@
 #include "tools/ops_reference.h"
 
 #include "ir/check.h"
+#include "ir/factors.h"
 #include "ir/ops/families.h"
 #include "ir/text/parser.h"
 #include "kernels/cpu.h"
@@ -19,6 +20,7 @@ struct Family {
 constexpr Family kFamilies[] = {
     {"Elementwise", registerElementwiseOps},
     {"Shape", registerShapeOps},
+    {"Parts", registerPartOps},
     {"Reduction", registerReduceOps},
     {"Matrix product", registerMatmulOps},
     {"Convolution", registerConvOps},
@@ -268,6 +270,27 @@ std::string exampleText(const std::string &text) {
   return text + " : " + results + "\n";
 }
 
+// The factors of the example that has the most, and that example; "" if no axis of any may be cut.
+std::string factorsText(const OpDef &op) {
+  std::string most;
+  uint32_t number = 0;
+  for (const std::string &text : op.examples) {
+    CallText parsed = llvm::cantFail(parseCall(text));
+    OpCall call;
+    call.op = parsed.op;
+    call.attrs = &parsed.attrs;
+    call.operands.assign(parsed.operands.begin(), parsed.operands.end());
+    const auto results = llvm::cantFail(inferTypes(*parsed.op, parsed.attrs, parsed.operands));
+    call.results.assign(results.begin(), results.end());
+    const Factors f = factorsOf(call);
+    if (f.numFactors() > number) {
+      number = f.numFactors();
+      most = code(f.str()) + " in " + code(text);
+    }
+  }
+  return most;
+}
+
 // Escapes text for a table's cell.
 std::string cell(llvm::StringRef text) { return llvm::join(llvm::split(text, '|'), "\\|"); }
 
@@ -313,6 +336,10 @@ void writeRow(const OpDef &op, llvm::raw_ostream &os) {
   for (const Encoding &e : op.encodings)
     os << "- Encoding: " << code(op.operandNames[e.operand]) << " may be replaced by the result of "
        << code(e.op) << " on it; the op's results keep their bits.\n";
+  if (const std::string factors = factorsText(op); !factors.empty())
+    os << "- Factors: " << factors << ".\n";
+  if (!op.accumulation.op.empty())
+    os << "- Sums in parts: " << code(op.accumulation.op) << " goes on from the part before.\n";
   if (!op.examples.empty()) {
     os << "\n```\n";
     for (const std::string &text : op.examples)
@@ -344,7 +371,11 @@ std::string opsReference() {
         "without a value must be\n"
      << "given. Broadcasting is numpy's. Examples are calls on operand types, with the types of "
         "the results; the tests\n"
-     << "run each of them. \"Inverse\" names the operands that can be rebuilt from the result, and "
+     << "run each of them. \"Factors\" names the axes along which a call may be cut into chunks: "
+        "`[a, c] [c, b] -> [a, b]`.\n"
+     << "A factor that no result has is summed; a dot is an axis that stays whole; `a*6` has six "
+        "elements for each of `a`.\n"
+     << "\"Inverse\" names the operands that can be rebuilt from the result, and "
         "how well; some are asked for\n"
      << "only where the graph promises what they need: a factor that is never zero (an "
         "exponential, a weight), a matrix that\n"

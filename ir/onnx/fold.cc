@@ -1,5 +1,7 @@
 #include "ir/onnx/fold.h"
 
+#include "ir/view.h"
+
 namespace isthmus::onnx_import {
 
 bool Folding::take(int64_t bytes) {
@@ -36,11 +38,8 @@ std::optional<TensorList> Folding::run(const OpDef &op, const Attrs &attrs,
     return std::nullopt;
   }
   call.results = *types;
-  if (op.is(kView)) {
-    Tensor t = operands[0];
-    t.type = call.results[0];
-    return TensorList{t};
-  }
+  if (op.is(kView))
+    return TensorList{viewOf(call, operands[0])};
   double flops = costOf(call).flops;
   int64_t bytes = 0;
   for (const Type &t : call.results)

@@ -6,6 +6,7 @@ void registerAllOps(OpRegistry &r) {
   registerControlOps(r);
   registerElementwiseOps(r);
   registerShapeOps(r);
+  registerPartOps(r);
   registerReduceOps(r);
   registerMatmulOps(r);
   registerConvOps(r);

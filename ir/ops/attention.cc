@@ -6,6 +6,7 @@
 // statistics. Its own gradients, and that of a mask, differentiate the expansion, which writes out
 // the scores.
 
+#include "ir/factors.h"
 #include "ir/ops/families.h"
 #include "ir/ops/norm.h"
 
@@ -247,6 +248,24 @@ const AttrDef kScale = {
     "scale", AttrKind::Float, {}, "the factor of the products of queries and keys"};
 const AttrDef kCausal = {"causal", AttrKind::Bool, false, "whether query i sees keys 0 to i only"};
 
+// The axes before the last two, which all but the mask have; the mask broadcasts to the scores.
+Factors factorsOfBatch(const OpCall &c, llvm::ArrayRef<size_t> operands,
+                       llvm::ArrayRef<size_t> results, size_t mask) {
+  const Dims &q = c.operands[operands.size() > 3].dims; // of attention_grad: operand 1
+  Factors f = leadingFactors(c, q.size() - 2, operands, results);
+  if (mask < c.operands.size()) {
+    const Dims &dims = c.operands[mask].dims;
+    for (size_t i = 0; i + 2 < dims.size(); ++i)
+      if (const size_t at = q.size() - dims.size() + i; dims[i] == q[at])
+        f.operands[mask][i].factor = uint32_t(at);
+  }
+  return f;
+}
+Factors factorsOfAttention(const OpCall &c) { return factorsOfBatch(c, {0, 1, 2}, {0, 1}, 3); }
+Factors factorsOfAttentionGrad(const OpCall &c) {
+  return factorsOfBatch(c, {0, 1, 2, 3, 4, 5}, {0, 1, 2}, 6);
+}
+
 } // namespace
 
 void registerAttentionOps(OpRegistry &r) {
@@ -263,6 +282,7 @@ void registerAttentionOps(OpRegistry &r) {
           .expand = expandAttention,
           .cost = costAttention,
           .inPlace = {{0, 0}},
+          .factors = factorsOfAttention,
           .examples = {"attention(f64[3, 4], f64[3, 4], f64[3, 4]) {scale = 0.5}",
                        "attention(f64[3, 2], f64[4, 2], f64[4, 3], f64[4]) {scale = 0.7}",
                        "attention(f64[4, 2], f64[3, 2], f64[3, 1]) {scale = 1, causal = true}",
@@ -286,6 +306,7 @@ void registerAttentionOps(OpRegistry &r) {
           .expand = expandAttentionGrad,
           .cost = costAttentionGrad,
           .inPlace = {{0, 0}, {0, 1}, {0, 4}},
+          .factors = factorsOfAttentionGrad,
           .examples = {"attention_grad(f64[3, 4], f64[3, 4], f64[3, 4], f64[3, 4], f64[3, 4], "
                        "f64[3]) {scale = 0.5}",
                        "attention_grad(f64[3, 3], f64[3, 2], f64[4, 2], f64[4, 3], f64[3, 3], "

@@ -5,6 +5,7 @@
 // does not read, and the gradients of each are the other two. So derivatives of any order need no
 // further rows.
 
+#include "ir/factors.h"
 #include "ir/ops/channels.h"
 #include "ir/ops/families.h"
 #include "ir/ops/window.h"
@@ -344,6 +345,7 @@ void registerConvOps(OpRegistry &r) {
           .inverseHolds = filterIsWeight,
           .inverseError = 1e-5,
           .cost = costConv,
+          .factors = [](const OpCall &c) { return leadingFactors(c, 1, {0}, {0}); },
           .examples =
               {"conv(f64[2, 3, 7], f64[4, 3, 3])",
                "conv(f64[2, 3, 8], f64[4, 3, 3], f64[4]) {strides = [2], pads = [1, 0]}",
@@ -382,6 +384,7 @@ void registerConvOps(OpRegistry &r) {
           .inverseHolds = filterIsWeight,
           .inverseError = 1e-5,
           .cost = costConvTranspose,
+          .factors = [](const OpCall &c) { return leadingFactors(c, 1, {0}, {0}); },
           .examples = {"conv_transpose(f64[2, 4, 5], f64[4, 3, 3], f64[3])",
                        "conv_transpose(f64[2, 4, 4], f64[4, 3, 3]) {strides = [2], pads = [1, 0], "
                        "dims = [9]}",
@@ -410,6 +413,10 @@ void registerConvOps(OpRegistry &r) {
           .infer = inferConvWeightGrad,
           .vjp = vjpConvWeightGrad,
           .cost = costConvWeightGrad,
+          .factors =
+              [](const OpCall &c) {
+                return leadingFactors(c, 1, {0, 1}, {});
+              },
           .examples = {
               "conv_weight_grad(f64[2, 4, 5], f64[2, 3, 7]) {kernel = [3]}",
               "conv_weight_grad(f64[1, 3, 3, 3], f64[1, 2, 6, 7]) {kernel = [3, 3], strides = [2, "

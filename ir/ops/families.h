@@ -9,6 +9,7 @@ namespace isthmus {
 void registerElementwiseOps(OpRegistry &r); // arithmetic, comparison, activations, cast, select
 void registerShapeOps(
     OpRegistry &r); // reshape, transpose, broadcast, slice, pad, concat, split, gather
+void registerPartOps(OpRegistry &r);   // parts of a tensor, where they lie
 void registerReduceOps(OpRegistry &r); // sum, mean, max
 void registerMatmulOps(OpRegistry &r);
 void registerConvOps(OpRegistry &r);

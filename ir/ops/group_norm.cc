@@ -1,6 +1,7 @@
 // Group norm (Wu and He 2018). With as many groups as channels it is instance norm. The backward
 // row takes the statistics as independent operands, like that of layer norm.
 
+#include "ir/factors.h"
 #include "ir/ops/norm.h"
 
 namespace isthmus {
@@ -157,6 +158,10 @@ void addGroupNorm(OpRegistry &r) {
         .expand = expandGroupNorm,
         .cost = costForward,
         .inPlace = {{0, 0}},
+        .factors =
+            [](const OpCall &c) {
+              return leadingFactors(c, 1, {0}, {0, 1, 2});
+            },
         .examples = {"group_norm(f64[2, 4, 3], f64[4], f64[4]) {groups = 2}",
                      "group_norm(f64[2, 3, 2, 2], f64[3], f64[3]) {groups = 3, epsilon = 0.01}",
                      "group_norm(f64[3, 6], f64[6], f64[6]) {groups = 1}"}},
@@ -169,6 +174,10 @@ void addGroupNorm(OpRegistry &r) {
         .expand = expandGroupNormGrad,
         .cost = costBackward,
         .inPlace = {{0, 0}, {0, 1}},
+        .factors =
+            [](const OpCall &c) {
+              return leadingFactors(c, 1, {0, 1, 3, 4}, {0});
+            },
         .examples = {"group_norm_grad(f64[2, 4, 3], f64[2, 4, 3], f64[4], f64[2, 2], f64[2, 2]) "
                      "{groups = 2}",
                      "group_norm_grad(f64[2, 3, 2, 2], f64[2, 3, 2, 2], f64[3], f64[2, 3], "

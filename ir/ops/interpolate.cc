@@ -7,6 +7,7 @@
 // (GridSample, RoiAlign) or under a deformed kernel (DeformConv) differs only in the places and
 // weights. Elementwise nodes compute both, and pass on the gradients for a grid or an offset.
 
+#include "ir/factors.h"
 #include "ir/ops/families.h"
 
 namespace isthmus {
@@ -258,6 +259,10 @@ void registerInterpolateOps(OpRegistry &r) {
         .vjp = vjpInterpolate,
         .expand = expandInterpolate,
         .cost = costInterpolate,
+        .factors =
+            [](const OpCall &c) {
+              return leadingFactors(c, 1, {0, 1, 2}, {0});
+            },
         .indexBound = boundInterpolate,
         .examples = {"interpolate(f64[2, 3, 5, 1], i64[2, 4, 3], f64[2, 4, 3])",
                      "interpolate(f64[2, 2, 5, 3], i64[1, 7, 2], f64[1, 7, 2])",
@@ -272,6 +277,10 @@ void registerInterpolateOps(OpRegistry &r) {
         .vjp = vjpTranspose,
         .expand = expandTranspose,
         .cost = costTranspose,
+        .factors =
+            [](const OpCall &c) {
+              return leadingFactors(c, 1, {0, 1, 2}, {0});
+            },
         .indexBound = boundTranspose,
         .examples = {"interpolate_transpose(f64[2, 3, 4, 1], i64[2, 4, 3], f64[2, 4, 3]) {size = "
                      "5}",
@@ -288,6 +297,10 @@ void registerInterpolateOps(OpRegistry &r) {
         .vjp = vjpWeights,
         .expand = expandWeights,
         .cost = costWeights,
+        .factors =
+            [](const OpCall &c) {
+              return leadingFactors(c, 1, {0, 1, 2}, {0});
+            },
         .indexBound = boundWeights,
         .examples = {
             "interpolate_weights(f64[2, 3, 4, 1], f64[2, 3, 5, 1], i64[2, 4, 3]) {type = f64}",

@@ -4,6 +4,7 @@
 // Class weights are no operand: with `reduction = none`, a gather and a product apply them to a
 // tensor of the labels' size, which is small compared with x.
 
+#include "ir/factors.h"
 #include "ir/ops/families.h"
 #include "ir/rank.h"
 #include "llvm/ADT/STLExtras.h"
@@ -225,6 +226,91 @@ ValueList expandCrossEntropyGrad(ExpandContext &c) {
   return {b.cast(dx, type.dtype)};
 }
 
+// --- Chunks: each label has its own loss
+
+// Axes of x, but that of the classes, and of operands and results of the labels' dims. Losses are
+// cut where they are not reduced.
+Factors factorsOfLabels(const OpCall &c, const Type &x) {
+  Factors f = wholeFactors(c);
+  Factors::Axes ofX(x.dims.size()), ofLabels;
+  const int64_t axis = axisOf(*c.attrs, x.rank());
+  for (int64_t i = 0; i < x.rank(); ++i)
+    if (i != axis) {
+      ofX[i].factor = uint32_t(i);
+      ofLabels.push_back(ofX[i]);
+    }
+  auto name = [&](const Type &t, Factors::Axes &axes) {
+    axes = t.dims == x.dims                 ? ofX
+           : axes.size() == ofLabels.size() ? ofLabels
+                                            : Factors::Axes(axes.size());
+  };
+  for (size_t i = 0; i < c.operands.size(); ++i)
+    name(c.operands[i], f.operands[i]);
+  for (size_t i = 0; i < c.results.size(); ++i)
+    name(c.results[i], f.results[i]);
+  return f;
+}
+bool isReduced(const OpCall &c) { return c.attrs->getString("reduction") != "none"; }
+Factors factorsOfLoss(const OpCall &c) {
+  return isReduced(c) ? wholeFactors(c) : factorsOfLabels(c, c.operands[0]);
+}
+Factors factorsOfCrossEntropyGrad(const OpCall &c) {
+  return isReduced(c) ? wholeFactors(c) : factorsOfLabels(c, c.operands[1]);
+}
+Factors factorsOfNllGrad(const OpCall &c) {
+  return isReduced(c) ? wholeFactors(c) : factorsOfLabels(c, c.results[0]);
+}
+
+Attrs withoutReduction(const Attrs &attrs) {
+  Attrs none = attrs;
+  none.set("reduction", std::string("none"));
+  return none;
+}
+
+// The reduced loss of the labels' losses; results after the first stay.
+ValueList unreducedLoss(ExpandContext &c, const char *op) {
+  Builder &b = c.b;
+  const std::string reduction = c.attrs.getString("reduction");
+  if (reduction == "none")
+    return {};
+  const NodeId each = b.createNode(op, c.operands, withoutReduction(c.attrs));
+  ValueList out;
+  for (uint32_t r = 0; r < b.graph().node(each).numResults; ++r)
+    out.push_back(b.graph().node(each).result(r));
+  const DType type = b.type(out[0]).dtype;
+  const ValueId labels = c.operands[1], counts = counted(b, labels, c.attrs);
+  const double all = double(b.type(labels).elements());
+  out[0] = b.sum(out[0], {}, /*keepDims=*/false);
+  if (reduction == "mean")
+    out[0] = b.div(out[0], counts ? b.sum(b.cast(counts, type), {}, /*keepDims=*/false)
+                                  : b.full(Type(type, {}), all));
+  return out;
+}
+ValueList unreducedCrossEntropy(ExpandContext &c) { return unreducedLoss(c, "cross_entropy"); }
+ValueList unreducedNll(ExpandContext &c) { return unreducedLoss(c, "nll"); }
+
+// The gradient from those of the labels' losses, g being operand 0.
+ValueList unreducedGrad(ExpandContext &c, const char *op, ValueId labels) {
+  Builder &b = c.b;
+  const std::string reduction = c.attrs.getString("reduction");
+  if (reduction == "none")
+    return {};
+  ValueList operands = c.operands;
+  const DType type = b.type(operands[0]).dtype;
+  if (reduction == "mean") {
+    const ValueId counts = counted(b, labels, c.attrs);
+    operands[0] =
+        b.div(operands[0], counts ? countOf(b, counts, type)
+                                  : b.full(Type(type, {}), double(b.type(labels).elements())));
+  }
+  operands[0] = b.broadcastTo(operands[0], b.type(labels).dims);
+  return {b.create(op, operands, withoutReduction(c.attrs))};
+}
+ValueList unreducedCrossEntropyGrad(ExpandContext &c) {
+  return unreducedGrad(c, "cross_entropy_grad", c.operands[2]);
+}
+ValueList unreducedNllGrad(ExpandContext &c) { return unreducedGrad(c, "nll_grad", c.operands[1]); }
+
 // --- Labels
 
 std::optional<int64_t> labelBound(const OpCall &c, size_t operand) {
@@ -293,6 +379,8 @@ void registerLossOps(OpRegistry &r) {
         .infer = inferCrossEntropy,
         .vjp = vjpCrossEntropy,
         .cost = costExponentials,
+        .factors = factorsOfLoss,
+        .unreduced = unreducedCrossEntropy,
         .indexBound = labelBound,
         .takesIndex = takesLabel,
         .examples = {"cross_entropy(f64[4, 3], i64[4])",
@@ -313,6 +401,8 @@ void registerLossOps(OpRegistry &r) {
         .expand = expandCrossEntropyGrad,
         .cost = costExponentials,
         .inPlace = {{0, 1}},
+        .factors = factorsOfCrossEntropyGrad,
+        .unreduced = unreducedCrossEntropyGrad,
         .indexBound = labelBound,
         .takesIndex = takesLabel,
         .examples =
@@ -334,6 +424,8 @@ void registerLossOps(OpRegistry &r) {
         .infer = inferNll,
         .vjp = vjpNll,
         .cost = costNll,
+        .factors = factorsOfLoss,
+        .unreduced = unreducedNll,
         .indexBound = labelBound,
         .takesIndex = takesLabel,
         .examples = {"nll(f64[4, 3], i64[4])", "nll(f64[2, 4, 3], i32[2, 4]) {axis = -1}",
@@ -353,6 +445,8 @@ void registerLossOps(OpRegistry &r) {
         .infer = inferNllGrad,
         .vjp = vjpNllGrad,
         .cost = costNllGrad,
+        .factors = factorsOfNllGrad,
+        .unreduced = unreducedNllGrad,
         .indexBound = labelBound,
         .takesIndex = takesLabel,
         .examples = {

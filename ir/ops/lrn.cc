@@ -2,6 +2,7 @@
 // of simpler ops would keep three tensors of x's size for the backward pass; this row keeps x
 // alone.
 
+#include "ir/factors.h"
 #include "ir/ops/norm.h"
 
 namespace isthmus {
@@ -102,6 +103,10 @@ void addLrn(OpRegistry &r) {
           .vjp = vjpLrn,
           .expand = expandLrn,
           .cost = costLrn,
+          .factors =
+              [](const OpCall &c) {
+                return leadingFactors(c, 1, {0, 1}, {0});
+              },
           .examples = {"lrn(f64[2, 7, 3]) {size = 3, alpha = 0.5}",
                        "lrn(f64[2, 5, 2, 2]) {size = 4, alpha = 0.3, beta = 0.5, bias = 2.0}",
                        "lrn(f64[3, 4]) {size = 9, alpha = 1.0}"}},
@@ -113,6 +118,10 @@ void addLrn(OpRegistry &r) {
           .infer = inferLrnGrad,
           .expand = expandLrnGrad,
           .cost = costLrn,
+          .factors =
+              [](const OpCall &c) {
+                return leadingFactors(c, 1, {0, 1}, {0});
+              },
           .examples = {"lrn_grad(f64[2, 7, 3], f64[2, 7, 3]) {size = 3, alpha = 0.5}",
                        "lrn_grad(f64[2, 5, 2, 2], f64[2, 5, 2, 2]) {size = 4, alpha = 0.3, beta = "
                        "0.5, bias = 2.0}"}}});

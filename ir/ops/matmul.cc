@@ -1,5 +1,6 @@
 // The matrix product, with an optional bias. Its gradients are matrix products.
 
+#include "ir/factors.h"
 #include "ir/ops/linalg.h"
 #include "ir/value_facts.h"
 #include <algorithm>
@@ -48,6 +49,52 @@ llvm::Expected<TypeList> inferMatmul(const InferContext &c) {
   batch.push_back(ma.rows);
   batch.push_back(mb.columns);
   return TypeList{a.with(batch)};
+}
+
+// y = c + the product: c has the product's type.
+llvm::Expected<TypeList> inferMatmulAdd(const InferContext &c) {
+  auto y = inferMatmul(InferContext(c.op, c.attrs, c.operands.drop_front()));
+  if (y && (*y)[0] != c.operand(0))
+    return c.error("expects 'c' of the product's type '{0}', got '{1}'", (*y)[0].str(),
+                   c.operand(0).str());
+  return y;
+}
+
+// [..., m, k] [..., k, n] -> [..., m, n], with transposed operands as they lie; a bias is [n]. A
+// sum with a bias is not cut. `a` is the first factor.
+Factors factorsOfProduct(const OpCall &c, size_t a) {
+  Factors f = wholeFactors(c);
+  Factors::Axes &y = f.results[0];
+  const uint32_t batch = uint32_t(y.size() - 2), m = batch, n = m + 1;
+  const bool hasBias = a == 0 && c.operands.size() > 2;
+  const uint32_t k = hasBias ? Factors::kWhole : n + 1;
+  for (uint32_t i = 0; i < y.size(); ++i)
+    y[i].factor = i;
+  for (size_t side : {0, 1}) {
+    Factors::Axes &axes = f.operands[a + side];
+    const size_t rank = axes.size();
+    for (size_t i = 0; i + 2 < rank; ++i)
+      if (const size_t at = batch + 2 - rank + i;
+          c.operands[a + side].dims[i] == c.results[0].dims[at])
+        axes[i].factor = uint32_t(at);
+    axes[rank - 2].factor = side == 0 ? m : k;
+    axes[rank - 1].factor = side == 0 ? k : n;
+    if (c.attrs->getBool(side == 0 ? "transpose_a" : "transpose_b"))
+      std::swap(axes[rank - 2], axes[rank - 1]);
+  }
+  if (hasBias)
+    f.operands[2][0].factor = n;
+  return f;
+}
+Factors factorsOfMatmul(const OpCall &c) { return factorsOfProduct(c, 0); }
+Factors factorsOfMatmulAdd(const OpCall &c) {
+  Factors f = factorsOfProduct(c, 1);
+  f.operands[0] = f.results[0];
+  for (size_t side : {1, 2}) // c is added once
+    for (Factors::Axis &axis : f.operands[side])
+      if (!f.isCut(f.results[0], axis.factor))
+        axis = {};
+  return f;
 }
 
 ValueId matmul(Builder &b, ValueId x, bool tx, ValueId y, bool ty) {
@@ -142,51 +189,85 @@ Cost costMatmul(const OpCall &c) {
   return cost;
 }
 
+ValueList expandMatmulAdd(ExpandContext &c) {
+  return {c.b.add(c.operands[0], c.b.create("matmul", {c.operands[1], c.operands[2]}, c.attrs))};
+}
+
+Cost costMatmulAdd(const OpCall &c) {
+  OpCall product = c;
+  product.operands.erase(product.operands.begin());
+  Cost cost = costMatmul(product);
+  cost.bytes += double(c.operands[0].bytes());
+  return cost;
+}
+
 } // namespace
 
 void registerMatmulOps(OpRegistry &r) {
-  r.add({{.name = "matmul",
-          .doc = "The product of the matrices in the last two axes, with numpy's broadcasting of "
-                 "the others. A bias, if given, is added to each row before the result is rounded.",
-          .operands = "a b bias?",
-          .results = "y",
-          .attrs = {{"transpose_a", AttrKind::Bool, false,
-                     "whether to transpose the last two axes of a first"},
-                    {"transpose_b", AttrKind::Bool, false,
-                     "whether to transpose the last two axes of b first"}},
-          .traits = kContraction,
-          .infer = inferMatmul,
-          .vjp = vjpMatmul,
-          .inverse = inverseMatmul,
-          .inverseHolds = otherIsWeight,
-          .inverseError = 1e-5,
-          .cost = costMatmul,
-          .examples = {
-              "matmul(f64[2, 3], f64[3, 4])",
-              "matmul(f64[3, 2], f64[3, 4]) {transpose_a = true}",
-              "matmul(f64[2, 3], f64[4, 3]) {transpose_b = true}",
-              "matmul(f64[3, 2], f64[4, 3]) {transpose_a = true, transpose_b = true}",
-              "matmul(f64[2, 2, 3], f64[3, 4])",
-              "matmul(f64[2, 2, 3], f64[4, 3]) {transpose_b = true}",
-              "matmul(f64[2, 3, 2], f64[3, 4]) {transpose_a = true}",
-              "matmul(f64[2, 3], f64[2, 3, 4])",
-              "matmul(f64[2, 1, 2, 3], f64[3, 3, 2])",
-              "matmul(f64[2, 0], f64[0, 3])",
-              "matmul(f64[1, 1], f64[1, 1])",
-              "matmul(f64[2, 3, 2], f64[2, 4, 3]) {transpose_a = true, transpose_b = true}",
-              "matmul(f64[9, 33], f64[33, 17])",
-              "matmul(f64[2, 3], f64[3, 4], f64[4])",
-              "matmul(f64[3, 2], f64[4, 3], f64[4]) {transpose_a = true, transpose_b = true}",
-              "matmul(f64[2, 2, 3], f64[3, 4], f64[4])",
-              "matmul(f64[2, 1, 3, 2], f64[3, 3, 2], f64[2]) {transpose_a = true}",
-              "matmul(f64[1, 3], f64[3, 1], f64[1])",
-              "matmul(f64[2, 0], f64[0, 3], f64[3])",
-              "matmul(f64[9, 33], f64[17, 33], f64[17]) {transpose_b = true}",
-              "matmul(f64[2, 2, 3], f64[3, 3], f64[3]) {transpose_b = true}",
-              "matmul(f64[3, 2], f64[3, 3]) {transpose_a = true}",
-              "matmul(f64[3, 2], f64[3, 3], f64[3]) {transpose_a = true, transpose_b = true}",
-              "matmul(f64[2, 3, 3], f64[2, 4, 3]) {transpose_a = true, transpose_b = true}",
-              "matmul(f64[3, 3], f64[3, 4], f64[4])"}}});
+  const std::vector<AttrDef> attrs = {
+      {"transpose_a", AttrKind::Bool, false, "whether to transpose the last two axes of a first"},
+      {"transpose_b", AttrKind::Bool, false, "whether to transpose the last two axes of b first"}};
+  r.add(
+      {{.name = "matmul",
+        .doc = "The product of the matrices in the last two axes, with numpy's broadcasting of "
+               "the others. A bias, if given, is added to each row before the result is rounded.",
+        .operands = "a b bias?",
+        .results = "y",
+        .attrs = attrs,
+        .traits = kContraction,
+        .infer = inferMatmul,
+        .vjp = vjpMatmul,
+        .inverse = inverseMatmul,
+        .inverseHolds = otherIsWeight,
+        .inverseError = 1e-5,
+        .cost = costMatmul,
+        .factors = factorsOfMatmul,
+        .accumulation = {"matmul_add", 0},
+        .examples =
+            {"matmul(f64[2, 3], f64[3, 4])",
+             "matmul(f64[3, 2], f64[3, 4]) {transpose_a = true}",
+             "matmul(f64[2, 3], f64[4, 3]) {transpose_b = true}",
+             "matmul(f64[3, 2], f64[4, 3]) {transpose_a = true, transpose_b = true}",
+             "matmul(f64[2, 2, 3], f64[3, 4])",
+             "matmul(f64[2, 2, 3], f64[4, 3]) {transpose_b = true}",
+             "matmul(f64[2, 3, 2], f64[3, 4]) {transpose_a = true}",
+             "matmul(f64[2, 3], f64[2, 3, 4])",
+             "matmul(f64[2, 1, 2, 3], f64[3, 3, 2])",
+             "matmul(f64[2, 0], f64[0, 3])",
+             "matmul(f64[1, 1], f64[1, 1])",
+             "matmul(f64[2, 3, 2], f64[2, 4, 3]) {transpose_a = true, transpose_b = true}",
+             "matmul(f64[9, 33], f64[33, 17])",
+             "matmul(f64[2, 3], f64[3, 4], f64[4])",
+             "matmul(f64[3, 2], f64[4, 3], f64[4]) {transpose_a = true, transpose_b = true}",
+             "matmul(f64[2, 2, 3], f64[3, 4], f64[4])",
+             "matmul(f64[2, 1, 3, 2], f64[3, 3, 2], f64[2]) {transpose_a = true}",
+             "matmul(f64[1, 3], f64[3, 1], f64[1])",
+             "matmul(f64[2, 0], f64[0, 3], f64[3])",
+             "matmul(f64[9, 33], f64[17, 33], f64[17]) {transpose_b = true}",
+             "matmul(f64[2, 2, 3], f64[3, 3], f64[3]) {transpose_b = true}",
+             "matmul(f64[3, 2], f64[3, 3]) {transpose_a = true}",
+             "matmul(f64[3, 2], f64[3, 3], f64[3]) {transpose_a = true, transpose_b = true}",
+             "matmul(f64[2, 3, 3], f64[2, 4, 3]) {transpose_a = true, transpose_b = true}",
+             "matmul(f64[3, 3], f64[3, 4], f64[4])"}},
+       {.name = "matmul_add",
+        .doc = "c plus the matrix product of a and b. The sum over the inner axis goes on from c: "
+               "a product in parts along that axis has the bits of the whole.",
+        .operands = "c a b",
+        .results = "y",
+        .attrs = attrs,
+        .traits = kContraction,
+        .infer = inferMatmulAdd,
+        .expand = expandMatmulAdd,
+        .cost = costMatmulAdd,
+        .inPlace = {{0, 0}},
+        .factors = factorsOfMatmulAdd,
+        .examples = {
+            "matmul_add(f64[2, 4], f64[2, 3], f64[3, 4])",
+            "matmul_add(f64[2, 4], f64[3, 2], f64[4, 3]) {transpose_a = true, transpose_b = true}",
+            "matmul_add(f64[2, 2, 4], f64[2, 2, 3], f64[3, 4])",
+            "matmul_add(f64[2, 2, 4], f64[2, 3], f64[2, 4, 3]) {transpose_b = true}",
+            "matmul_add(f64[2, 3], f64[2, 0], f64[0, 3])",
+            "matmul_add(f64[9, 17], f64[33, 9], f64[33, 17]) {transpose_a = true}"}}});
   registerLinalgOps(r);
 }
 

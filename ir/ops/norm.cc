@@ -6,6 +6,7 @@
 // derivatives are complete.
 
 #include "ir/ops/norm.h"
+#include "ir/factors.h"
 
 #include "ir/ops/averages.h"
 #include "ir/ops/channels.h"
@@ -127,6 +128,17 @@ llvm::Expected<TypeList> inferRunningAverage(const InferContext &c) {
   if (llvm::Error e = expectMomentum(c))
     return e;
   return TypeList{c.operand(0)};
+}
+
+// Statistics are over all axes but that of the channels.
+Factors factorsOfChannels(const OpCall &c) {
+  Factors f = wholeFactors(c);
+  const size_t rank = c.operands[0].dims.size(),
+               axis = rank > 2 ? size_t(channelAxis(*c.attrs, int64_t(rank))) : 1;
+  auto name = [&](Factors::Axes &axes) { axes[axes.size() == 1 ? 0 : axis].factor = 0; };
+  llvm::for_each(f.operands, name);
+  llvm::for_each(f.results, name);
+  return f;
 }
 
 // --- Batch norm's gradients. Sums run over all axes but the channel axis; [C] vectors are reshaped
@@ -368,6 +380,7 @@ void registerNormOps(OpRegistry &r) {
         .inverseError = 2e-6,
         .cost = costForward,
         .inPlace = {{0, 0}},
+        .factors = factorsOfChannels,
         .examples = {"batch_norm(f64[3, 2, 2, 3], f64[2], f64[2], f64[2], f64[2])",
                      "batch_norm(f64[4, 3], f64[3], f64[3], f64[3], f64[3]) {epsilon = 0.1}",
                      "batch_norm(f64[2, 3, 4], f64[3], f64[3], f64[3], f64[3]) {training = false}",
@@ -388,6 +401,7 @@ void registerNormOps(OpRegistry &r) {
         .expand = expandBatchNormInverse,
         .cost = costInverse,
         .inPlace = {{0, 0}},
+        .factors = factorsOfChannels,
         .examples = {"batch_norm_inverse(f64[3, 2, 2, 3], f64[2], f64[2], f64[2], f64[2])",
                      "batch_norm_inverse(f64[4, 3], f64[3], f64[3], f64[3], f64[3]) {epsilon = "
                      "0.1}",
@@ -405,6 +419,7 @@ void registerNormOps(OpRegistry &r) {
         .expand = expandBatchNormGrad,
         .cost = costBackward,
         .inPlace = {{0, 0}, {0, 1}},
+        .factors = factorsOfChannels,
         .examples =
             {"batch_norm_grad(f64[3, 2, 2, 3], f64[3, 2, 2, 3], f64[2], f64[2], f64[2])",
              "batch_norm_grad(f64[4, 3], f64[4, 3], f64[3], f64[3], f64[3]) {training = false}",
@@ -436,6 +451,10 @@ void registerNormOps(OpRegistry &r) {
         .inverseError = 4e-6,
         .cost = costForward,
         .inPlace = {{0, 0}},
+        .factors =
+            [](const OpCall &c) {
+              return leadingFactors(c, outerAxes(c, 0), {0}, {0, 1, 2});
+            },
         .examples = {"layer_norm(f64[2, 3, 4], f64[4], f64[4])", "layer_norm(f64[3, 5], f64[5])",
                      "layer_norm(f64[2, 3, 2], f64[3, 2], f64[3, 2]) {axis = 1, epsilon = 0.01}",
                      "layer_norm(f64[6], f64[6], f64[6]) {axis = 0}"}},
@@ -448,6 +467,10 @@ void registerNormOps(OpRegistry &r) {
         .expand = expandLayerNormGrad,
         .cost = costBackward,
         .inPlace = {{0, 0}, {0, 1}},
+        .factors =
+            [](const OpCall &c) {
+              return leadingFactors(c, outerAxes(c, 1), {0, 1, 3, 4}, {0});
+            },
         .examples = {
             "layer_norm_grad(f64[2, 3, 4], f64[2, 3, 4], f64[4], f64[2, 3, 1], f64[2, 3, 1])",
             "layer_norm_grad(f64[2, 3, 2], f64[2, 3, 2], f64[3, 2], f64[2, 1, 1], f64[2, 1, 1]) "

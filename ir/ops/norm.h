@@ -45,6 +45,11 @@ inline llvm::Expected<Dims> layerStatistics(const InferContext &c, const Type &x
   return dims;
 }
 
+// The number of axes of operand `x` before `axis`, the first of those normalised together.
+inline size_t outerAxes(const OpCall &c, size_t x) {
+  return size_t(axisFromFront(c.attrs->getInt("axis"), c.operands[x].rank()));
+}
+
 // Helps to build gradients of norms over the axes from `axis` on. Statistics keep x's rank, so they
 // broadcast without a reshape.
 struct Layer {

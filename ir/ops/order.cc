@@ -1,6 +1,8 @@
 // Selection by order: top_k.
 
+#include "ir/factors.h"
 #include "ir/ops/indexing.h"
+#include "ir/rank.h"
 #include <cmath>
 
 namespace isthmus {
@@ -51,6 +53,11 @@ void registerOrderOps(OpRegistry &r) {
         .infer = inferTopK,
         .vjp = vjpTopK,
         .cost = costTopK,
+        .factors =
+            [](const OpCall &c) {
+              return allButFactors(c,
+                                   {axisFromFront(c.attrs->getInt("axis"), c.results[0].rank())});
+            },
         .examples = {"top_k(f64[2, 5]) {k = 3}", "top_k(f64[5, 2]) {axis = 0, k = 2}",
                      "top_k(f64[2, 4, 3]) {axis = 1, k = 4, largest = false}",
                      "top_k(i64[6]) {k = 2}", "top_k(f64[3]) {k = 0}"}}});

@@ -3,6 +3,7 @@
 // max_pool_grad and max_pool_take search x for the place of each window's maximum, so that no
 // tensor of indices is kept. The first scatters to these places, the second gathers from them.
 
+#include "ir/factors.h"
 #include "ir/ops/families.h"
 #include "ir/ops/window.h"
 #include <algorithm>
@@ -194,6 +195,7 @@ void registerPoolOps(OpRegistry &r) {
         .infer = inferMaxPool,
         .vjp = vjpMaxPool,
         .cost = costForward,
+        .factors = [](const OpCall &c) { return leadingFactors(c, 2, {0}, {0}); },
         .examples =
             {"max_pool(f64[2, 3, 7]) {kernel = [3], strides = [2]}",
              "max_pool(f64[2, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], pads = [1, 0, 1, 1]}",
@@ -228,6 +230,10 @@ void registerPoolOps(OpRegistry &r) {
         .infer = inferMaxPoolGrad,
         .vjp = vjpMaxPoolGrad,
         .cost = costBackward,
+        .factors =
+            [](const OpCall &c) {
+              return leadingFactors(c, 2, {0, 1}, {0});
+            },
         .examples =
             {"max_pool_grad(f64[2, 3, 3], f64[2, 3, 7]) {kernel = [3], strides = [2]}",
              "max_pool_grad(f64[2, 2, 3, 3], f64[2, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], "
@@ -245,6 +251,10 @@ void registerPoolOps(OpRegistry &r) {
         .infer = inferMaxPoolTake,
         .vjp = vjpMaxPoolTake,
         .cost = costForward,
+        .factors =
+            [](const OpCall &c) {
+              return leadingFactors(c, 2, {0, 1}, {0});
+            },
         .examples =
             {"max_pool_take(f64[2, 3, 7], f64[2, 3, 7]) {kernel = [3], strides = [2]}",
              "max_pool_take(f64[1, 2, 6, 7], f64[1, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], "
@@ -257,6 +267,7 @@ void registerPoolOps(OpRegistry &r) {
         .infer = inferPool,
         .vjp = vjpAvgPool,
         .cost = costForward,
+        .factors = [](const OpCall &c) { return leadingFactors(c, 2, {0}, {0}); },
         .examples =
             {"avg_pool(f64[2, 3, 7]) {kernel = [3], strides = [2]}",
              "avg_pool(f64[2, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], pads = [1, 0, 1, 1]}",
@@ -278,6 +289,7 @@ void registerPoolOps(OpRegistry &r) {
         .infer = inferAvgPoolGrad,
         .vjp = vjpAvgPoolGrad,
         .cost = costBackward,
+        .factors = [](const OpCall &c) { return leadingFactors(c, 2, {0}, {0}); },
         .examples = {"avg_pool_grad(f64[2, 3, 3]) {kernel = [3], strides = [2], dims = [7]}",
                      "avg_pool_grad(f64[2, 2, 3, 3]) {kernel = [3, 2], strides = [2, 3], pads = "
                      "[1, 0, 1, 1], "

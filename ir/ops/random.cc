@@ -2,6 +2,7 @@
 // attribute `stream`; the counter is the element's row-major index (kernels/element/philox.h). So a
 // clone draws the same numbers.
 
+#include "ir/factors.h"
 #include "ir/ops/families.h"
 #include <cmath>
 
@@ -14,11 +15,30 @@ llvm::Expected<TypeList> inferDropout(const InferContext &c) {
   double ratio = c.attrs.getFloat("ratio");
   if (!(ratio >= 0 && ratio < 1))
     return c.error("expects a ratio in [0, 1), got {0}", floatText(ratio));
+  if (const int64_t first = c.attrs.getInt("first"); first < 0 || first % 4 != 0)
+    return c.error("expects a first draw of 0, 4, 8, ..., got {0}", first);
   return TypeList{c.operand(0)};
 }
 
 // Dropout is linear, so its gradient draws the same mask again, and no mask is stored.
 ValueList vjpDropout(VjpContext &c) { return {c.b.create("dropout", {c.grad(0)}, c.attrs)}; }
+
+// The outermost axis, in chunks whose first element is the first of a block of four draws.
+Factors factorsOfDropout(const OpCall &c) {
+  Factors f = wholeFactors(c);
+  const Dims &dims = c.results[0].dims;
+  size_t axis = 0;
+  while (axis < dims.size() && dims[axis] == 1)
+    ++axis;
+  if (axis == dims.size() || dims[axis] == 0)
+    return f;
+  const int64_t inner = c.results[0].elements() / dims[axis], block = inner % 4 == 0   ? 1
+                                                                      : inner % 2 == 0 ? 2
+                                                                                       : 4;
+  if (dims[axis] % block == 0)
+    f.operands[0][axis] = f.results[0][axis] = {0, block};
+  return f;
+}
 
 // About three dozen integer operations make four draws.
 constexpr double kFlopsPerDraw = 10;
@@ -75,16 +95,22 @@ void registerRandomOps(OpRegistry &r) {
           .results = "y",
           .attrs = {{"ratio", AttrKind::Float, 0.5, "the share that is dropped, in [0, 1)"},
                     kStream,
-                    {"training", AttrKind::Bool, true, "whether anything is dropped"}},
+                    {"training", AttrKind::Bool, true, "whether anything is dropped"},
+                    {"first", AttrKind::Int, int64_t(0),
+                     "the number of the first element's draw, a multiple of 4: a part of a tensor "
+                     "has the whole's mask",
+                     AxisRole::First}},
           .traits = kNotACheckpoint | kDependsOnMode,
           .effect = Effect::Draws,
           .infer = inferDropout,
           .vjp = vjpDropout,
           .cost = costDropout,
           .inPlace = {{0, 0}},
+          .factors = factorsOfDropout,
           .examples = {"dropout(f64[2, 7]) {stream = 1}",
                        "dropout(f64[3, 5]) {ratio = 0.1, stream = 2}",
                        "dropout(f64[2, 3]) {stream = 3, training = false}",
+                       "dropout(f64[6, 4]) {stream = 5, first = 8}",
                        "dropout(f64[4]) {ratio = 0.0, stream = 4}"}},
          {.name = "uniform",
           .doc = "Numbers drawn evenly from [low, high).",

@@ -1,6 +1,8 @@
 // Reductions over some of the axes.
 
+#include "ir/factors.h"
 #include "ir/ops/scan.h"
+#include "ir/rank.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
@@ -159,6 +161,42 @@ ValueList vjpLogSumExp(VjpContext &c) { // g exp(x - y): the softmax
   return {c.b.mul(g, c.b.create("exp", {c.b.sub(c.operand(0), y)}))};
 }
 
+// Operand and result axes of a reduction of operand `x`: those before the first that is reduced,
+// and with `isSum` all that are reduced. (Cut along a later one, a result is summed in another
+// order.) Other operands and results have x's axes or those of the reduction.
+Factors factorsOfReduction(const OpCall &c, size_t x, bool isSum) {
+  Factors f = wholeFactors(c);
+  const Type &from = c.operands[x];
+  Factors::Axes all(from.dims.size()), reduced;
+  bool isBefore = true;
+  for (int64_t i = 0; i < from.rank(); ++i) {
+    const bool isGone = isReduced(*c.attrs, from, i);
+    isBefore &= !isGone;
+    if (isBefore || (isGone && isSum))
+      all[i].factor = uint32_t(i);
+    if (!isGone)
+      reduced.push_back(all[i]);
+    else if (c.attrs->getBool("keepdims"))
+      reduced.push_back({});
+  }
+  for (size_t i = 0; i < c.operands.size(); ++i)
+    f.operands[i] = i == x ? all : reduced;
+  f.results[0] = x == 0 ? reduced : all;
+  return f;
+}
+Factors factorsOfSum(const OpCall &c) { return factorsOfReduction(c, 0, true); }
+Factors factorsOfKept(const OpCall &c) { return factorsOfReduction(c, 0, false); }
+Factors factorsOfExtremumGrad(const OpCall &c) { return factorsOfReduction(c, 1, false); }
+Factors factorsOfArg(const OpCall &c) {
+  const int64_t rank = c.operands[0].rank(), axis = axisFromFront(c.attrs->getInt("axis"), rank);
+  Factors f = wholeFactors(c);
+  f.operands[0] = allButFactors(c, {axis}).operands[0];
+  f.results[0] = f.operands[0];
+  if (!c.attrs->getBool("keepdims"))
+    f.results[0].erase(f.results[0].begin() + axis);
+  return f;
+}
+
 Cost costReduce(const OpCall &c) {
   return {double(c.operands[0].elements()), double(c.operands[0].bytes() + c.results[0].bytes())};
 }
@@ -187,6 +225,7 @@ OpDef reduction(const char *name, const char *doc,
   row.infer = infer;
   row.vjp = vjp;
   row.cost = costReduce;
+  row.factors = vjp == vjpSum ? factorsOfSum : factorsOfKept;
   for (const char *rest :
        {"(f64[2, 3])", "(f64[2, 3]) {axes = [0]}", "(f64[2, 3]) {axes = [-1], keepdims = true}",
         "(f64[2, 3, 4]) {axes = [0, 2]}", "(f64[2, 3, 4]) {axes = [1], keepdims = true}", "(f64[])",
@@ -251,6 +290,7 @@ void registerReduceOps(OpRegistry &r) {
     grad.vjp = vjp;
     grad.inPlace = {{0, 1}};
     grad.comparedOperands = {1, 2};
+    grad.factors = factorsOfExtremumGrad;
     for (const char *rest :
          {"(f64[], f64[2, 3], f64[])", "(f64[3], f64[2, 3], f64[3]) {axes = [0]}",
           "(f64[2, 1], f64[2, 3], f64[2, 1]) {axes = [-1], keepdims = true}",
@@ -279,6 +319,7 @@ void registerReduceOps(OpRegistry &r) {
     arg.infer = inferArg;
     arg.differentiable = Differentiable::ZeroGradient;
     arg.cost = costReduce;
+    arg.factors = factorsOfArg;
     for (const char *rest : {"(f64[2, 3])", "(f64[2, 3, 4]) {axis = -2, keepdims = true}",
                              "(i64[3, 40]) {axis = 1, last = true}"})
       arg.examples.push_back(arg.name + rest);

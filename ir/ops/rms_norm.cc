@@ -1,6 +1,7 @@
 // Root mean square norm (Zhang and Sennrich 2019): layer norm without a mean. The backward row
 // takes `rstd` as an independent operand, like that of layer norm.
 
+#include "ir/factors.h"
 #include "ir/ops/norm.h"
 
 namespace isthmus {
@@ -109,6 +110,10 @@ void addRmsNorm(OpRegistry &r) {
           .inverseError = 4e-6,
           .cost = costForward,
           .inPlace = {{0, 0}},
+          .factors =
+              [](const OpCall &c) {
+                return leadingFactors(c, outerAxes(c, 0), {0}, {0, 1});
+              },
           .examples = {"rms_norm(f64[2, 3, 4], f64[4])",
                        "rms_norm(f64[2, 3, 2], f64[3, 2]) {axis = 1, epsilon = 0.01}",
                        "rms_norm(f64[6], f64[6]) {axis = 0}"}},
@@ -121,6 +126,10 @@ void addRmsNorm(OpRegistry &r) {
           .expand = expandRmsNormGrad,
           .cost = costBackward,
           .inPlace = {{0, 0}, {0, 1}},
+          .factors =
+              [](const OpCall &c) {
+                return leadingFactors(c, outerAxes(c, 1), {0, 1, 3}, {0});
+              },
           .examples = {"rms_norm_grad(f64[2, 3, 4], f64[2, 3, 4], f64[4], f64[2, 3, 1])",
                        "rms_norm_grad(f64[2, 3, 2], f64[2, 3, 2], f64[3, 2], f64[2, 1, 1]) "
                        "{axis = 1}",

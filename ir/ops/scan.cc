@@ -2,6 +2,7 @@
 // running product without a division.
 
 #include "ir/ops/scan.h"
+#include "ir/factors.h"
 #include "ir/rank.h"
 
 namespace isthmus {
@@ -140,6 +141,9 @@ void registerScanOps(OpRegistry &r) {
     row.vjp = vjp;
     row.inverse = inverse;
     row.inPlace = {{0, 0}};
+    row.factors = [](const OpCall &c) {
+      return allButFactors(c, {axisFromFront(c.attrs->getInt("axis"), c.results[0].rank())});
+    };
     for (const char *rest :
          {"(f64[5])", "(f64[2, 3]) {axis = 1}", "(f64[2, 3]) {axis = -2, reverse = true}",
           "(f64[5]) {exclusive = true}",

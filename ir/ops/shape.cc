@@ -1,11 +1,13 @@
 // Ops that move elements without computing. Their gradients are ops of this family, so gradients of
 // every order exist.
 
+#include "ir/factors.h"
 #include "ir/ops/indexing.h"
 #include "ir/ops/signs.h"
 #include "ir/rank.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
+#include <numeric>
 
 namespace isthmus {
 namespace {
@@ -34,6 +36,8 @@ llvm::Expected<TypeList> inferFull(const InferContext &c) {
 
 Cost costFull(const OpCall &c) { return {0, double(c.results[0].bytes())}; }
 
+Factors factorsOfResult(const OpCall &c) { return allButFactors(c, {}); }
+
 // --- reshape
 
 llvm::Expected<TypeList> inferReshape(const InferContext &c) {
@@ -46,6 +50,31 @@ llvm::Expected<TypeList> inferReshape(const InferContext &c) {
 
 ValueList vjpReshape(VjpContext &c) { return {c.b.reshape(c.grad(0), c.type(c.operand(0)).dims)}; }
 ValueId inverseReshape(InverseContext &c, size_t) { return c.b.reshape(c.results[0], c.want.dims); }
+
+// Operand and result axes are matched from the front, in the smallest groups of equal products. The
+// outermost axes of a group, of a and b elements, have a factor of gcd(a, b) units.
+Factors factorsOfReshape(const OpCall &c) {
+  Factors f = wholeFactors(c);
+  const Dims &from = c.operands[0].dims, &to = c.results[0].dims;
+  if (c.results[0].elements() == 0)
+    return f;
+  uint32_t factor = 0;
+  for (size_t i = 0, j = 0; i < from.size() && j < to.size(); ++factor) {
+    if (from[i] == 1 || to[j] == 1) {
+      (from[i] == 1 ? i : j) += 1;
+      continue;
+    }
+    const int64_t units = std::gcd(from[i], to[j]);
+    if (units > 1) {
+      f.operands[0][i] = {factor, from[i] / units};
+      f.results[0][j] = {factor, to[j] / units};
+    }
+    int64_t left = from[i++], right = to[j++];
+    while (left != right)
+      (left < right ? left : right) *= left < right ? from[i++] : to[j++];
+  }
+  return f;
+}
 
 // --- transpose
 
@@ -70,6 +99,13 @@ ValueList vjpTranspose(VjpContext &c) {
 }
 ValueId inverseTranspose(InverseContext &c, size_t) {
   return c.b.transpose(c.results[0], inversePermutation(c.attrs.getInts("perm")));
+}
+Factors factorsOfTranspose(const OpCall &c) {
+  Factors f = allButFactors(c, {});
+  const Ints &perm = c.attrs->getInts("perm");
+  for (size_t i = 0; i < perm.size(); ++i)
+    f.results[0][i].factor = uint32_t(perm[i]);
+  return f;
 }
 Cost costTranspose(const OpCall &c) { return copyOf(c.results[0]); }
 
@@ -229,6 +265,23 @@ ValueId inverseSlice(InverseContext &c, size_t) {
                                           : ValueId();
 }
 
+// The axes that a slice or a padding leaves alone; those of another size are cut by it.
+Factors factorsOfUnmoved(const OpCall &c) {
+  llvm::SmallVector<int64_t, 4> whole;
+  for (int64_t i = 0; i < c.results[0].rank(); ++i)
+    if (c.operands[0].dims[i] != c.results[0].dims[i])
+      whole.push_back(i);
+  return allButFactors(c, whole);
+}
+Factors factorsOfSlice(const OpCall &c) {
+  Factors f = factorsOfUnmoved(c);
+  const Ints steps = stepsOf(*c.attrs);
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (steps[i] < 0)
+      f.operands[0][i] = f.results[0][i] = {};
+  return f;
+}
+
 // --- pad
 
 llvm::Expected<TypeList> inferPad(const InferContext &c) {
@@ -355,6 +408,9 @@ ValueId inverseConcat(InverseContext &c, size_t wanted) {
   return sliceAxis(c.b, c.results[0], axis, at, at + c.want.dims[axis]);
 }
 
+Factors factorsOfJoined(const OpCall &c) {
+  return allButFactors(c, {axisOf(*c.attrs, c.operands[0])});
+}
 Cost costFirstResult(const OpCall &c) { return copyOf(c.results[0]); }
 Cost costFirstOperand(const OpCall &c) { return copyOf(c.operands[0]); }
 
@@ -435,6 +491,39 @@ ValueId inverseGather(InverseContext &c, size_t wanted) {
   NodeId order =
       c.b.createNode("top_k", {c.operands[1]}, {{"k", indices.dims[0]}, {"largest", false}});
   return c.b.create("gather", {c.results[0], c.b.graph().node(order).result(1)}, {{"axis", axis}});
+}
+
+// The axes of the indices, and those of x that stay.
+Factors factorsOfGather(const OpCall &c) {
+  Factors f = allButFactors(c, {});
+  const size_t axis = size_t(axisOf(*c.attrs, c.operands[0])), rank = c.operands[1].dims.size();
+  const uint32_t rest = uint32_t(c.results[0].dims.size());
+  f.operands[0][axis] = {};
+  for (size_t i = 0; i < rank; ++i)
+    f.operands[1][i].factor = rest + uint32_t(i);
+  for (size_t i = 0; i < f.results[0].size(); ++i)
+    f.results[0][i].factor = uint32_t(i < axis          ? i
+                                      : i < axis + rank ? rest + i - axis
+                                                        : i - rank + 1);
+  return f;
+}
+// Rows are summed over the axes of the indices.
+Factors factorsOfScatterRows(const OpCall &c) {
+  Factors f = wholeFactors(c);
+  const size_t axis = size_t(axisOf(*c.attrs, c.results[0])), rank = c.operands[0].dims.size();
+  for (size_t i = 0; i < f.operands[1].size(); ++i)
+    f.operands[1][i].factor = uint32_t(i);
+  for (size_t i = 0; i < rank; ++i)
+    f.operands[0][i].factor = uint32_t(axis + i);
+  for (size_t i = 0; i < f.results[0].size(); ++i)
+    if (i != axis)
+      f.results[0][i].factor = uint32_t(i < axis ? i : i + rank - 1);
+  if (c.operands.size() > 2) { // the base is added once: its axes and no others may be cut
+    f.operands[2] = f.results[0];
+    for (size_t i = 0; i < rank; ++i)
+      f.operands[0][i] = f.operands[1][axis + i] = {};
+  }
+  return f;
 }
 
 Cost costGather(const OpCall &c) {
@@ -543,6 +632,10 @@ llvm::Expected<TypeList> inferTrilu(const InferContext &c) {
   return TypeList{c.operand(0)};
 }
 
+Factors factorsOfTrilu(const OpCall &c) {
+  const int64_t rank = c.results[0].rank();
+  return allButFactors(c, {rank - 2, rank - 1});
+}
 ValueList vjpTrilu(VjpContext &c) { return {c.b.create("trilu", {c.grad(0)}, c.attrs)}; }
 
 // --- Rows
@@ -557,12 +650,13 @@ std::vector<OpDef> movingRows() {
        .doc = "A tensor that holds one value everywhere.",
        .operands = "",
        .results = "y",
-       .attrs = {{"dims", AttrKind::IntList, {}, "its dimensions"},
+       .attrs = {{"dims", AttrKind::IntList, {}, "its dimensions", AxisRole::Sizes},
                  {"type", AttrKind::String, std::string("f32"), "its element type"},
                  {"value", AttrKind::Float, 0.0, "the value"}},
        .infer = inferFull,
        .differentiable = Differentiable::ZeroGradient,
        .cost = costFull,
+       .factors = factorsOfResult,
        .examples = {"full() {dims = [2, 3], type = f64, value = 0.5}",
                     "full() {dims = [], type = i64, value = -3.0}",
                     "full() {dims = [0, 2], type = f64}",
@@ -571,13 +665,18 @@ std::vector<OpDef> movingRows() {
        .doc = "The same elements in the same order, under other dimensions.",
        .operands = "x",
        .results = "y",
-       .attrs = {{"dims", AttrKind::IntList, {}, "the new dimensions, with as many elements"}},
+       .attrs = {{"dims",
+                  AttrKind::IntList,
+                  {},
+                  "the new dimensions, with as many elements",
+                  AxisRole::Sizes}},
        .traits = kView,
        .infer = inferReshape,
        .vjp = vjpReshape,
        .inverse = inverseReshape,
        .inverseKeepsBits = true,
        .sign = signOfOperands,
+       .factors = factorsOfReshape,
        .examples = {"reshape(f64[2, 6]) {dims = [3, 4]}", "reshape(f64[2, 3]) {dims = [6]}",
                     "reshape(f64[1, 1]) {dims = []}", "reshape(f64[0, 3]) {dims = [5, 0]}"}},
       {.name = "transpose",
@@ -591,6 +690,7 @@ std::vector<OpDef> movingRows() {
        .inverseKeepsBits = true,
        .sign = signOfOperands,
        .cost = costTranspose,
+       .factors = factorsOfTranspose,
        .examples = {"transpose(f64[3, 4]) {perm = [1, 0]}",
                     "transpose(f64[2, 3, 4]) {perm = [2, 0, 1]}",
                     "transpose(f64[2, 3, 4]) {perm = [1, 0, 2]}",
@@ -602,13 +702,14 @@ std::vector<OpDef> movingRows() {
        .doc = "The operand repeated along new axes and axes of size one, by numpy's rule.",
        .operands = "x",
        .results = "y",
-       .attrs = {{"dims", AttrKind::IntList, {}, "the dimensions of the result"}},
+       .attrs = {{"dims", AttrKind::IntList, {}, "the dimensions of the result", AxisRole::Sizes}},
        .infer = inferBroadcast,
        .vjp = vjpBroadcast,
        .inverse = inverseBroadcast,
        .inverseKeepsBits = true,
        .sign = signOfOperands,
        .cost = costBroadcast,
+       .factors = broadcastFactors,
        .examples = {"broadcast(f64[3]) {dims = [2, 3]}", "broadcast(f64[2, 1]) {dims = [2, 3]}",
                     "broadcast(f64[]) {dims = [2, 2]}",
                     "broadcast(f64[2, 1, 3]) {dims = [2, 2, 4, 3]}",
@@ -625,7 +726,7 @@ std::vector<OpDef> movingRows() {
              AttrKind::IntList,
              {},
              "the index before which to stop, on each axis",
-             AxisRole::EachAxis},
+             AxisRole::Limits},
             {"steps", AttrKind::IntList, Ints(), "the step on each axis; all ones if empty",
              AxisRole::EachAxis}},
        .infer = inferSlice,
@@ -634,6 +735,7 @@ std::vector<OpDef> movingRows() {
        .inverseKeepsBits = true,
        .sign = signOfOperands,
        .cost = costFirstResult,
+       .factors = factorsOfSlice,
        .examples = {"slice(f64[4, 5]) {starts = [1, 0], limits = [3, 5]}",
                     "slice(f64[7, 5]) {starts = [1, 0], limits = [7, 5], steps = [2, 3]}",
                     "slice(f64[6, 3]) {starts = [5, 2], limits = [-1, 0], steps = [-2, -1]}",
@@ -667,12 +769,14 @@ std::vector<OpDef> movingRows() {
        .inverse = inversePad,
        .inverseKeepsBits = true,
        .cost = costBroadcast,
+       .factors = factorsOfUnmoved,
        .examples = {"pad(f64[2, 3]) {low = [1, 0], high = [0, 2]}",
                     "pad(f64[3]) {low = [2], high = [1], value = 1.5}",
                     "pad(f64[2, 4]) {low = [1, 2], high = [0, 3], mode = reflect}",
                     "pad(f64[2, 3]) {low = [1, 0], high = [2, 2], mode = edge}",
                     "pad(f64[2, 4]) {low = [1, 3], high = [2, 4], mode = wrap}",
                     "pad(f64[2, 2, 2]) {low = [0, 1, 1], high = [1, 0, 1]}",
+                    "pad(f64[3, 2]) {low = [0, 1], high = [0, 1]}",
                     "pad(f64[]) {low = [], high = []}", "pad(f64[0]) {low = [2], high = [1]}"}}};
 }
 
@@ -688,6 +792,7 @@ std::vector<OpDef> joiningRows() {
            .inverseKeepsBits = true,
            .sign = signOfOperands,
            .cost = costFirstResult,
+           .factors = factorsOfJoined,
            .examples = {"concat(f64[2, 3], f64[1, 3]) {axis = 0}",
                         "concat(f64[2, 3], f64[2, 1], f64[2, 2]) {axis = -1}", "concat(f64[3])",
                         "concat(f64[2, 2, 2], f64[2, 1, 2]) {axis = 1}",
@@ -707,6 +812,7 @@ std::vector<OpDef> joiningRows() {
            .inverseKeepsBits = true,
            .sign = signOfOperands,
            .cost = costFirstOperand,
+           .factors = factorsOfJoined,
            .examples = {"split(f64[4, 3]) {sizes = [1, 3]}",
                         "split(f64[2, 6]) {axis = 1, sizes = [2, 1, 3]}",
                         "split(f64[2, 4, 2]) {axis = -2, sizes = [2, 2]}",
@@ -724,6 +830,7 @@ std::vector<OpDef> joiningRows() {
            .inverseHolds = indicesArePermutation,
            .inverseKeepsBits = true,
            .cost = costGather,
+           .factors = factorsOfGather,
            .indexBound = boundGather,
            .examples = {"gather(f64[5, 3], i64[4])", "gather(f64[2, 5], i64[2, 3]) {axis = 1}",
                         "gather(f64[5, 2], i32[])", "gather(f64[2, 4, 3], i64[6]) {axis = -2}",
@@ -740,6 +847,8 @@ std::vector<OpDef> joiningRows() {
            .sumWith = sumWithScatterRows,
            .cost = costScatterRows,
            .inPlace = {{0, 2}},
+           .factors = factorsOfScatterRows,
+           .accumulation = {"scatter_rows", 2},
            .indexBound = boundScatterRows,
            .examples = {"scatter_rows(i64[4], f64[4, 3]) {size = 5}",
                         "scatter_rows(i64[2, 3], f64[2, 2, 3]) {axis = 1, size = 4}",
@@ -758,6 +867,7 @@ std::vector<OpDef> joiningRows() {
            .vjp = vjpTrilu,
            .cost = costFirstResult,
            .inPlace = {{0, 0}},
+           .factors = factorsOfTrilu,
            .examples = {"trilu(f64[3, 4])", "trilu(f64[2, 3, 3]) {k = 1}",
                         "trilu(f64[4, 3]) {k = -1, upper = false}",
                         "trilu(f64[3, 3]) {upper = false}"}}};

@@ -12,7 +12,8 @@
 namespace isthmus {
 namespace {
 
-constexpr llvm::StringRef kStatements[] = {"input", "param", "state", "const", "loss", "output"};
+constexpr llvm::StringRef kStatements[] = {"input", "param",    "state", "const",
+                                           "loss",  "replaced", "output"};
 
 bool beginsStatement(const Token &t) {
   return t.kind == Tok::Value || t.kind == Tok::RBrace ||
@@ -64,6 +65,7 @@ private:
   bool parseBody(); // through the closing brace
   void parseEnd();
   void checkWhole();
+  void findChunked();
 
   bool parseStatement();
   bool parseInput(InputKind kind);
@@ -72,13 +74,14 @@ private:
   bool parseLoss();
   bool parseOutput();
   bool parseRole(OutputRole &role);
-  bool parseNode();
+  bool parseNode(bool isReplaced = false);
   bool parseNodeLine();
-  bool buildNode(NodeId &id);
+  bool buildNode(NodeId &id, bool isReplaced);
   bool checkDeclared(NodeId id);
   bool parseClauses(Node &n);
   bool parseClause(Node &n);
   bool parseProvenance(Provenance &from, bool &isOne);
+  bool parseChunk(const Token &value, Provenance &from);
   std::optional<StandIn> acceptRestoring();
   bool setKind(const Token &t, Provenance &from, StandIn kind);
 
@@ -95,6 +98,8 @@ private:
   Cursor c_;
   WeightLookup lookup_;
   Graph g_;
+  std::optional<Token> chunkOf_; // what the last node is a chunk of
+  std::vector<std::pair<NodeId, Token>> chunks_;
   int version_ = kTextVersion;
   llvm::StringSet<> poisoned_;
   llvm::DenseSet<ValueId> outputs_;
@@ -233,6 +238,9 @@ void Parser::parseEnd() {
 
 // Checks that need the whole graph.
 void Parser::checkWhole() {
+  findChunked();
+  if (c_.failed())
+    return;
   inferStandIns(g_);
   for (const Violation &v : violationsOf(g_, {.inferTypes = false})) {
     if (c_.full())
@@ -253,6 +261,8 @@ void Parser::checkWhole() {
 bool Parser::parseStatement() {
   if (c_.at(Tok::Value))
     return parseNode();
+  if (version_ > 1 && c_.acceptWord("replaced"))
+    return parseNode(/*isReplaced=*/true);
   for (InputKind k : {InputKind::Input, InputKind::Param, InputKind::State, InputKind::Const})
     if (c_.acceptWord(inputKindName(k)))
       return parseInput(k);
@@ -264,7 +274,7 @@ bool Parser::parseStatement() {
   if (!near.empty())
     return c_.error(c_.tok(), "expected a statement, got " + shown(c_.tok()) + near);
   return c_.unexpected(
-      "a node ('%name = op(...)'), input, param, state, const, loss, output or '}'");
+      "a node ('%name = op(...)'), input, param, state, const, replaced, loss, output or '}'");
 }
 
 bool Parser::checkIsNew(const Token &t) {
@@ -443,16 +453,27 @@ bool Parser::parseRole(OutputRole &role) {
 
 // --- Nodes
 
-bool Parser::parseNode() {
+// With `isReplaced`: a node that chunks replace. It comes after all others, and says where it was.
+bool Parser::parseNode(bool isReplaced) {
   NodeId id;
   bool ok = parseNodeLine();
-  bool isBuilt = ok && buildNode(id);
+  bool isBuilt = ok && buildNode(id, isReplaced);
   if (!isBuilt) {
     for (const Token &t : line_.results)
       poison(t);
     return false;
   }
-  return checkDeclared(id) && parseClauses(g_.editNode(id));
+  chunkOf_.reset();
+  const bool isRead = checkDeclared(id) && parseClauses(g_.editNode(id));
+  if (isRead && chunkOf_)
+    chunks_.emplace_back(id, *chunkOf_);
+  return isRead;
+}
+
+// Chunks stand before the values that they restore.
+void Parser::findChunked() {
+  for (const auto &[id, name] : chunks_)
+    findValue(name, g_.editNode(id).from.restores);
 }
 
 // Parses `%a, %b = op(%x, %y) {attribute = value} : type, type`, without the clauses that follow.
@@ -501,7 +522,7 @@ bool Parser::parseNodeLine() {
   return true;
 }
 
-bool Parser::buildNode(NodeId &id) {
+bool Parser::buildNode(NodeId &id, bool isReplaced) {
   llvm::SmallVector<ValueId, 8> operands(line_.operands.size());
   bool ok = true;
   for (size_t i = 0; i < operands.size(); ++i)
@@ -516,7 +537,9 @@ bool Parser::buildNode(NodeId &id) {
   }
   if (!ok)
     return false;
-  auto node = g_.addNode(*line_.op, operands, std::move(line_.attrs), names);
+  auto node = isReplaced ? g_.addReplaced(*line_.op, operands, std::move(line_.attrs), names,
+                                          Phase::Forward)
+                         : g_.addNode(*line_.op, operands, std::move(line_.attrs), names);
   if (!node) {
     // Underline from the op to the closing bracket.
     const char *begin = line_.opToken.text.begin(), *end = line_.opToken.text.end();
@@ -622,8 +645,9 @@ bool Parser::parseClause(Node &n) {
            c_.list(Tok::LParen, Tok::RParen, "'(' and where the node comes from", [&] {
              bool ok = parseProvenance(n.from, isOne);
              return isOne ? ok
-                          : c_.unexpected("clone(...), boundary(...), inverse(...), helper(...), "
-                                          "encoding(...), transfer(...), after(...) or at(...)");
+                          : c_.unexpected(
+                                "clone(...), boundary(...), inverse(...), helper(...), "
+                                "encoding(...), transfer(...), chunk(...), after(...) or at(...)");
            });
   if (version_ == 1)
     if (bool ok = parseProvenance(n.from, isOne); isOne)
@@ -654,6 +678,19 @@ bool Parser::setKind(const Token &t, Provenance &from, StandIn kind) {
   return true;
 }
 
+// Parses the rest of `chunk(%a, 3)`.
+bool Parser::parseChunk(const Token &value, Provenance &from) {
+  int64_t number = 0;
+  if (!c_.expect(Tok::Value, "a name such as '%x'") ||
+      !c_.expect(Tok::Comma, "',' and the number of the chunk") ||
+      !c_.parseInteger(number, 0, UINT32_MAX, "the number of the chunk") ||
+      !c_.expect(Tok::RParen, "')'"))
+    return false;
+  from.chunk = uint32_t(number);
+  chunkOf_ = value;
+  return true;
+}
+
 // Parses an item of `from(inverse(%a), after(%b, %c), at(17))`. In version 1 each item is a clause
 // of its own, and `boundary` is said of every node that restores a value, as `restores` is in some
 // files of version 2; inferStandIns then finds the kind. Sets `isOne` to whether there was an item;
@@ -676,6 +713,8 @@ bool Parser::parseProvenance(Provenance &from, bool &isOne) {
     Token value = c_.tok();
     if (!setKind(t, from, *kind))
       return false;
+    if (*kind == StandIn::Chunk)
+      return parseChunk(value, from);
     return c_.expect(Tok::Value, "a name such as '%x'") && findValue(value, from.restores) &&
            c_.expect(Tok::RParen, "')'");
   }

@@ -63,6 +63,11 @@ void Printer::printWhole(const WeightPlaces *places) {
     printNode(NodeId(i));
     os_ << '\n';
   }
+  for (size_t i = 0; i < g_.numReplaced(); ++i) {
+    os_ << "  replaced ";
+    printNode(g_.replaced(i));
+    os_ << '\n';
+  }
   if (g_.loss) {
     os_ << "  loss ";
     printValue(g_.loss);
@@ -142,6 +147,8 @@ void Printer::printProvenance(const Provenance &from) {
   if (from.kind != StandIn::None) {
     begin(standInName(from.kind).data());
     printValue(from.kind == StandIn::Clone ? g_.node(from.origin).firstResult : from.restores);
+    if (from.kind == StandIn::Chunk)
+      os_ << ", " << from.chunk;
     os_ << ')';
   }
   for (size_t i = 0; i < from.after.size(); ++i) {

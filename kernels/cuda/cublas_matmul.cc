@@ -49,15 +49,16 @@ using Operation = Handle<cublasLtMatmulDesc_t, &CublasLt::cublasLtMatmulDescDest
 using Preference = Handle<cublasLtMatmulPreference_t, &CublasLt::cublasLtMatmulPreferenceDestroy>;
 
 // One of the algorithms that the library proposes for a call. If `addsBias` is false, the result is
-// first filled with the bias, and the product is added to it.
+// first filled with the bias, and the product is added to it. `first` is the operand that is the
+// first factor; the result is first filled with an operand before it.
 class CublasMatmul : public PreparedKernel {
 public:
   CublasMatmul(const OpCall &call, const Queue &queue, const ElementTypes &types,
-               cudaDataType_t resultType, int64_t alignment, bool addsBias)
-      : queue_(queue), types_(types), resultType_(resultType),
+               cudaDataType_t resultType, size_t first, int64_t alignment, bool addsBias)
+      : queue_(queue), types_(types), resultType_(resultType), firstFactor_(first),
         bytes_(dtypeBytes(call.operands[0].dtype)), resultBytes_(dtypeBytes(call.results[0].dtype)),
-        hasBias_(call.operands.size() > 2), addsBias_(addsBias), alignment_(alignment) {
-    const Type &a = call.operands[0], &b = call.operands[1], &y = call.results[0];
+        hasBias_(call.operands.size() > first + 2), addsBias_(addsBias), alignment_(alignment) {
+    const Type &a = call.operands[first], &b = call.operands[first + 1], &y = call.results[0];
     transposeA_ = call.attrs->getBool("transpose_a");
     transposeB_ = call.attrs->getBool("transpose_b");
     rows_ = y.dims[y.dims.size() - 2];
@@ -82,9 +83,12 @@ public:
   int64_t workspaceBytes() const override { return workspaceWithSlack(workspaceBytes_); }
 
   void run(const KernelArgs &args) override {
-    auto *a = static_cast<const char *>(args.operands[0]);
-    auto *b = static_cast<const char *>(args.operands[1]);
+    auto *a = static_cast<const char *>(args.operands[firstFactor_]);
+    auto *b = static_cast<const char *>(args.operands[firstFactor_ + 1]);
     auto *y = static_cast<char *>(args.results[0]);
+    if (firstFactor_ > 0 && args.operands[0] != y)
+      copyResult(queue_, outer_->elements() * together_ * rows_ * columns_ * resultBytes_,
+                 args.operands[0], y);
     int64_t matrices = rows_ * columns_ * resultBytes_ * together_;
     if (addsBias_) {
       if (!setBias(args.operands[2])) {
@@ -225,7 +229,8 @@ private:
   }
 
   void product(const char *a, const char *b, char *y, void *workspace) {
-    float one = 1, kept = hasBias_ && !addsBias_ ? 1 : 0; // kept: factor of the present result
+    // kept: the factor of the present result
+    float one = 1, kept = firstFactor_ > 0 || (hasBias_ && !addsBias_) ? 1 : 0;
     double wideOne = one, wideKept = kept;
     bool wide = types_.scale == CUDA_R_64F;
     cublasStatus_t s = cublasLt()->cublasLtMatmul(
@@ -239,6 +244,7 @@ private:
   const Queue &queue_;
   const ElementTypes types_;
   const cudaDataType_t resultType_;
+  const size_t firstFactor_;
   const int64_t bytes_, resultBytes_; // of an element
   const bool hasBias_, addsBias_;     // addsBias_: by the library's epilogue
   const int64_t alignment_;
@@ -259,22 +265,20 @@ std::unique_ptr<PreparedKernel> prepareMatmul(const OpCall &call, const KernelOp
   return prepareCublasProduct(call, *static_cast<const Queue *>(options.queue), kArenaAlignment);
 }
 
-} // namespace
-
-std::unique_ptr<PreparedKernel> prepareCublasProduct(const OpCall &call, const Queue &queue,
-                                                     int64_t alignment) {
+std::unique_ptr<PreparedKernel> prepareFrom(size_t first, const OpCall &call, const Queue &queue,
+                                            int64_t alignment) {
   auto types = typesOf(call.operands[0].dtype, queue.tf32);
   auto result = typesOf(call.results[0].dtype, queue.tf32);
-  if (!librariesOf(queue).cublasLt || !types || !result || call.operands[0].elements() == 0 ||
-      call.operands[1].elements() == 0)
+  if (!librariesOf(queue).cublasLt || !types || !result || call.operands[first].elements() == 0 ||
+      call.operands[first + 1].elements() == 0)
     return nullptr;
   std::vector<std::unique_ptr<PreparedKernel>> kernels;
-  bool hasBias = call.operands.size() > 2;
+  bool hasBias = call.operands.size() > first + 2;
   for (bool addsBias : {true, false}) {
     if (addsBias && !hasBias)
       continue;
     auto make = [&] {
-      return std::make_unique<CublasMatmul>(call, queue, *types, result->element, alignment,
+      return std::make_unique<CublasMatmul>(call, queue, *types, result->element, first, alignment,
                                             addsBias);
     };
     for (const cublasLtMatmulHeuristicResult_t &proposal : make()->proposals()) {
@@ -292,6 +296,20 @@ std::unique_ptr<PreparedKernel> prepareCublasProduct(const OpCall &call, const Q
   return nullptr;
 }
 
-void registerCublasMatmul(KernelTable &table) { table.add({"matmul", kCublasLt, prepareMatmul}); }
+std::unique_ptr<PreparedKernel> prepareMatmulAdd(const OpCall &call, const KernelOptions &options) {
+  return prepareFrom(1, call, *static_cast<const Queue *>(options.queue), kArenaAlignment);
+}
+
+} // namespace
+
+std::unique_ptr<PreparedKernel> prepareCublasProduct(const OpCall &call, const Queue &queue,
+                                                     int64_t alignment) {
+  return prepareFrom(0, call, queue, alignment);
+}
+
+void registerCublasMatmul(KernelTable &table) {
+  table.add({"matmul", kCublasLt, prepareMatmul});
+  table.add({"matmul_add", kCublasLt, prepareMatmulAdd});
+}
 
 } // namespace isthmus::cuda

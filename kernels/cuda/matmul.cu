@@ -1,6 +1,7 @@
 // The matrix product for calls that cuBLASLt does not take. A thread computes a few rows of a
 // column, in ascending order of the inner axis, rounded at every step as in the plain kernel.
 
+#include "kernels/cuda/copy.h"
 #include "kernels/cuda/grid_kernel.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/register.h"
@@ -13,6 +14,7 @@ constexpr int kRows = 4; // per thread; the rows share each element read from b
 
 template <typename T, typename Out> struct Product {
   const T *a, *b;
+  const T *from; // what the sums start with, as y lies; null: zeros
   const T *bias; // null: none
   Out *y;
   int64_t rows, columns, inner, sizeA, sizeB;
@@ -29,7 +31,9 @@ template <typename T, typename Out> struct Product {
     C sum[kRows];
     for (int r = 0; r < kRows; ++r) { // rows past the end repeat the last row
       row[r] = std::min(block * kRows + r, rows - 1) * rowA;
-      sum[r] = C(0);
+      sum[r] = from ? C(from[(matrix * rows + std::min(block * kRows + r, rows - 1)) * columns +
+                             column])
+                    : C(0);
     }
     for (int64_t k = 0; k < inner; ++k) {
       C v = C(right[k * stepB]);
@@ -44,7 +48,8 @@ template <typename T, typename Out> struct Product {
   }
 };
 
-struct Matmul {
+// `first`: the operand that is the first factor. An operand before it is what is added to.
+template <size_t first> struct Matmul {
   template <typename T> static void run(const Launch &l) {
     if (l.call.results[0].dtype == l.call.operands[0].dtype)
       into<T, T>(l);
@@ -53,7 +58,7 @@ struct Matmul {
   }
   template <typename T, typename Out> static void into(const Launch &l) {
     bool ta = l.call.attrs->getBool("transpose_a"), tb = l.call.attrs->getBool("transpose_b");
-    const Type &a = l.call.operands[0], &b = l.call.operands[1], &y = l.call.results[0];
+    const Type &a = l.call.operands[first], &b = l.call.operands[first + 1], &y = l.call.results[0];
     if (y.elements() == 0)
       return;
     auto batchOf = [](const Type &t) { return llvm::makeArrayRef(t.dims).drop_back(2); };
@@ -63,9 +68,10 @@ struct Matmul {
     int64_t widthB = b.dims.back(), heightB = b.dims[b.rank() - 2];
     int64_t rows = y.dims[y.rank() - 2], columns = y.dims.back();
     int64_t blocks = (rows + kRows - 1) / kRows;
-    const T *bias = l.call.operands.size() > 2 ? l.operand<T>(2) : nullptr;
-    Product<T, Out> product{l.operand<T>(0),
-                            l.operand<T>(1),
+    const T *bias = l.call.operands.size() > first + 2 ? l.operand<T>(first + 2) : nullptr;
+    Product<T, Out> product{l.operand<T>(first),
+                            l.operand<T>(first + 1),
+                            first ? l.operand<T>(0) : nullptr,
                             bias,
                             l.result<Out>(0),
                             rows,
@@ -105,12 +111,17 @@ void repeatRow(const Queue &queue, const void *row, int64_t columns, int64_t byt
   run(queue, row, columns, rows, y);
 }
 
+void copyResult(const Queue &queue, int64_t bytes, const void *from, void *to) {
+  copyDense(queue, bytes, from, to);
+}
+
 void registerMatmul(KernelTable &table) {
-  table.add({"matmul", kOwnLibrary, prepareGrid<runByOperand<Matmul>>});
+  table.add({"matmul", kOwnLibrary, prepareGrid<runByOperand<Matmul<0>>>});
+  table.add({"matmul_add", kOwnLibrary, prepareGrid<runByOperand<Matmul<1>>>});
 }
 
 std::unique_ptr<PreparedKernel> prepareOwnProduct(const OpCall &call, const Queue &queue) {
-  auto kernel = std::make_unique<GridKernel>(call, queue, runByOperand<Matmul>, 0);
+  auto kernel = std::make_unique<GridKernel>(call, queue, runByOperand<Matmul<0>>, 0);
   kernel->library = kOwnLibrary;
   return kernel;
 }

@@ -14,6 +14,9 @@ std::unique_ptr<PreparedKernel> prepareOwnProduct(const OpCall &call, const Queu
 void repeatRow(const Queue &queue, const void *row, int64_t columns, int64_t bytes, int64_t rows,
                void *y);
 
+// Copies `bytes` bytes from one result to another. In matmul.cu.
+void copyResult(const Queue &queue, int64_t bytes, const void *from, void *to);
+
 // A kernel for a call of matmul. `alignment`, a power of two up to 64, divides all addresses.
 inline std::unique_ptr<PreparedKernel> prepareProduct(const OpCall &call, const Queue &queue,
                                                       int64_t alignment) {

@@ -8,14 +8,16 @@
 namespace isthmus::cuda {
 namespace {
 
-// Writes the n elements of y: pack(words, p, n) returns the four elements of block p.
-template <typename T, typename F> void forEachBlock(const Launch &l, T *y, F pack) {
+// Writes the n elements of y: pack(words, p, n) returns the four elements of block p. Element 0 has
+// draw 4 `first`.
+template <typename T, typename F>
+void forEachBlock(const Launch &l, T *y, F pack, int64_t first = 0) {
   const RandomKey *random = l.args.random; // in device memory; the threads read it
   uint64_t stream = static_cast<uint64_t>(l.call.attrs->getInt("stream"));
   int64_t n = l.call.results[0].elements();
   forEach(l.queue, (n + 3) / 4, [=] ISTHMUS_GPU(int64_t block) {
     uint32_t apart[4][1], words[4];
-    philoxBlocks(philoxKey(random->seed, random->step, stream), uint64_t(block), apart);
+    philoxBlocks(philoxKey(random->seed, random->step, stream), uint64_t(first + block), apart);
     for (int w = 0; w < 4; ++w)
       words[w] = apart[w][0];
     storePack(y, block, n, pack(words, block, n));
@@ -66,7 +68,7 @@ void runDropout(const Launch &l) {
     const T *x = l.operand<T>(0);
     T *y = l.result<T>(0);
     if (training)
-      forEachBlock(l, y, DropoutPack<T>{x, dropout<T>(ratio)});
+      forEachBlock(l, y, DropoutPack<T>{x, dropout<T>(ratio)}, l.call.attrs->getInt("first") / 4);
     else if (x != y)
       mapOne<T>(l, Copied());
   });

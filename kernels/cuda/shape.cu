@@ -124,6 +124,20 @@ void runConcat(const Launch &l) {
   }
 }
 
+void runWritePart(const Launch &l) {
+  const Type &part = l.call.operands[0], &whole = l.call.results[0];
+  const int64_t axis = axisOf(l.call, whole), bytes = dtypeBytes(whole.dtype);
+  char *to = l.result<char>(0);
+  const uint8_t zero = 0;
+  if (l.call.operands.size() == 1)
+    fillDense(l.queue, whole.bytes(), &zero, 1, to);
+  else if (to != l.operand<char>(1))
+    copyDense(l.queue, whole.bytes(), l.args.operands[1], to);
+  const Dims strides = denseStrides(whole.dims);
+  copyStrided(l.queue, bytes, part.dims, l.args.operands[0], denseStrides(part.dims),
+              to + l.call.attrs->getInt("start") * strides[axis] * bytes, strides);
+}
+
 void runSplit(const Launch &l) {
   const Type &whole = l.call.operands[0];
   int64_t axis = axisOf(l.call, whole), bytes = dtypeBytes(whole.dtype);
@@ -287,6 +301,7 @@ void registerShape(KernelTable &table) {
   table.add({"slice", "cuda", prepareGrid<runSlice>});
   table.add({"pad", "cuda", prepareGrid<runPad>});
   table.add({"concat", "cuda", prepareGrid<runConcat>});
+  table.add({"write_part", "cuda", prepareGrid<runWritePart>});
   table.add({"split", "cuda", prepareGrid<runSplit>});
   table.add({"gather", "cuda", prepareGrid<runGather>});
   table.add({"scatter_rows", "cuda", prepareGrid<runScatterRows, scatterRowsBytes>});

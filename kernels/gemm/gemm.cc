@@ -18,7 +18,8 @@ constexpr int64_t kMostRows = 1008, kMostColumns = 1024;
 int64_t roundedUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // The register kernel, which computes a tile of `rows` by `columns` of the result. For each step of
-// the inner axis `a` holds `rows` elements and `b` holds `columns`.
+// the inner axis `a` holds `rows` elements and `b` holds `columns`. With `add` the sums go on from
+// the present contents.
 struct Tile {
   int64_t rows, columns;
   void (*run)(int64_t depth, const float *a, const float *b, float *result, int64_t step, bool add);
@@ -32,7 +33,9 @@ __attribute__((target("avx512f"))) void tile512(int64_t depth, const float *a, c
   __m512 sum[kRows512][2];
 #pragma GCC unroll 12
   for (int r = 0; r < kRows512; ++r)
-    sum[r][0] = sum[r][1] = _mm512_setzero_ps();
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i)
+      sum[r][i] = add ? _mm512_loadu_ps(result + r * step + i * 16) : _mm512_setzero_ps();
   for (int64_t k = 0; k < depth; ++k, a += kRows512, b += 32) {
     __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
 #pragma GCC unroll 12
@@ -45,10 +48,8 @@ __attribute__((target("avx512f"))) void tile512(int64_t depth, const float *a, c
 #pragma GCC unroll 12
   for (int r = 0; r < kRows512; ++r)
 #pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i) {
-      float *to = result + r * step + i * 16;
-      _mm512_storeu_ps(to, add ? _mm512_add_ps(_mm512_loadu_ps(to), sum[r][i]) : sum[r][i]);
-    }
+    for (int i = 0; i < 2; ++i)
+      _mm512_storeu_ps(result + r * step + i * 16, sum[r][i]);
 }
 
 __attribute__((target("avx2,fma"))) void tile256(int64_t depth, const float *a, const float *b,
@@ -56,7 +57,9 @@ __attribute__((target("avx2,fma"))) void tile256(int64_t depth, const float *a, 
   __m256 sum[kRows256][2];
 #pragma GCC unroll 6
   for (int r = 0; r < kRows256; ++r)
-    sum[r][0] = sum[r][1] = _mm256_setzero_ps();
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i)
+      sum[r][i] = add ? _mm256_loadu_ps(result + r * step + i * 8) : _mm256_setzero_ps();
   for (int64_t k = 0; k < depth; ++k, a += kRows256, b += 16) {
     __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + 8);
 #pragma GCC unroll 6
@@ -69,10 +72,8 @@ __attribute__((target("avx2,fma"))) void tile256(int64_t depth, const float *a, 
 #pragma GCC unroll 6
   for (int r = 0; r < kRows256; ++r)
 #pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i) {
-      float *to = result + r * step + i * 8;
-      _mm256_storeu_ps(to, add ? _mm256_add_ps(_mm256_loadu_ps(to), sum[r][i]) : sum[r][i]);
-    }
+    for (int i = 0; i < 2; ++i)
+      _mm256_storeu_ps(result + r * step + i * 8, sum[r][i]);
 }
 
 const Tile *findTile() {
@@ -202,11 +203,11 @@ private:
     if (height == t.rows && width == t.columns)
       return t.run(depth, pa, pb, to, result.step, add);
     alignas(64) float edge[kMostTile];
-    t.run(depth, pa, pb, edge, t.columns, /*add=*/false);
+    for (int64_t r = 0; add && r < height; ++r)
+      std::copy_n(to + r * result.step, width, edge + r * t.columns);
+    t.run(depth, pa, pb, edge, t.columns, add);
     for (int64_t r = 0; r < height; ++r)
-      for (int64_t c = 0; c < width; ++c)
-        to[r * result.step + c] =
-            add ? to[r * result.step + c] + edge[r * t.columns + c] : edge[r * t.columns + c];
+      std::copy_n(edge + r * t.columns, width, to + r * result.step);
   }
 
   void packSideBySide(int64_t panel, int64_t together, const float *from, int64_t depth,

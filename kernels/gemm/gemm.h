@@ -2,8 +2,9 @@
 //
 // After Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008): blocks
 // of both operands are packed in the order in which a small register kernel reads them. Each
-// element of the result is a chain of fused multiply-adds over the inner axis, split every kDepth
-// steps. The order depends on neither sizes nor threads, so neither changes a bit of the result.
+// element of the result is one chain of fused multiply-adds over the inner axis, from zero or from
+// what stands in the result. The order depends on neither sizes nor threads, so neither changes a
+// bit of the result, and neither does a cut of the inner axis into several products.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ struct Result {
   float *data;
   int64_t step;
   int64_t jump = 0;
-  bool add = false;            // add the product to the present contents
+  bool add = false;            // the sums go on from the present contents
   const float *bias = nullptr; // one per column, added last; null: none
 };
 
@@ -44,7 +45,7 @@ bool isAvailable();
 // Size of the packing buffer for a product, in floats. It does not depend on the number of threads.
 int64_t packedFloats(const Sizes &s);
 
-// result = a b + bias, or result += a b + bias. `packed` has packedFloats(s) floats, aligned to 64
+// result = a b + bias, or (result + a b) + bias. `packed` has packedFloats(s) floats, aligned to 64
 // bytes.
 void multiply(const Sizes &s, const Matrix &a, const Matrix &b, const Result &result, float *packed,
               int threads);

@@ -6,14 +6,16 @@
 #include "kernels/gemm/register.h"
 #include "kernels/gemm/tasks.h"
 #include "runtime/kernel.h"
+#include <algorithm>
 
 namespace isthmus::gemm {
 namespace {
 
 class MatmulKernel : public PreparedKernel {
 public:
-  MatmulKernel(const OpCall &call, int threads) : threads_(threads) {
-    const Type &a = call.operands[0], &b = call.operands[1], &y = call.results[0];
+  // `first`: the operand that is the first factor. An operand before it is what is added to.
+  MatmulKernel(const OpCall &call, size_t first, int threads) : first_(first), threads_(threads) {
+    const Type &a = call.operands[first], &b = call.operands[first + 1], &y = call.results[0];
     transposeA_ = call.attrs->getBool("transpose_a");
     transposeB_ = call.attrs->getBool("transpose_b");
     sizes_ = {y.dims[y.dims.size() - 2], y.dims.back(),
@@ -63,9 +65,10 @@ private:
   }
 
   void product(const KernelArgs &args, int64_t index, float *packed, int threads) const {
-    auto *a = static_cast<const float *>(args.operands[0]),
-         *b = static_cast<const float *>(args.operands[1]);
-    auto *y = static_cast<float *>(args.results[0]) + index * sizes_.rows * sizes_.columns;
+    auto *a = static_cast<const float *>(args.operands[first_]),
+         *b = static_cast<const float *>(args.operands[first_ + 1]);
+    const int64_t place = index * sizes_.rows * sizes_.columns;
+    auto *y = static_cast<float *>(args.results[0]) + place;
     int64_t rest = index;
     for (size_t i = batchDims_.size(); i-- > 0; rest /= batchDims_[i]) {
       a += rest % batchDims_[i] * stepsA_[i];
@@ -74,11 +77,18 @@ private:
     Matrix ma = {a, transposeA_ ? 1 : sizes_.inner, transposeA_ ? sizes_.rows : 1};
     Matrix mb = {b, transposeB_ ? 1 : sizes_.columns, transposeB_ ? sizes_.inner : 1};
     Result result = {y, sizes_.columns};
-    if (args.operands.size() > 2)
-      result.bias = static_cast<const float *>(args.operands[2]);
+    if (args.operands.size() > first_ + 2)
+      result.bias = static_cast<const float *>(args.operands[first_ + 2]);
+    if (first_ > 0) {
+      result.add = true;
+      if (args.operands[0] != args.results[0])
+        std::copy_n(static_cast<const float *>(args.operands[0]) + place,
+                    sizes_.rows * sizes_.columns, y);
+    }
     multiply(sizes_, ma, mb, result, packed, threads);
   }
 
+  const size_t first_;
   int threads_;
   bool transposeA_, transposeB_;
   Sizes sizes_;
@@ -86,11 +96,12 @@ private:
   llvm::SmallVector<int64_t, 4> batchDims_, stepsA_, stepsB_;
 };
 
+template <size_t first>
 std::unique_ptr<PreparedKernel> prepareMatmul(const OpCall &call, const KernelOptions &options) {
-  if (!isAvailable() || call.operands[0].dtype != DType::F32 || call.operands[0].elements() == 0 ||
-      call.operands[1].elements() == 0)
+  if (!isAvailable() || call.operands[0].dtype != DType::F32 ||
+      call.operands[first].elements() == 0 || call.operands[first + 1].elements() == 0)
     return nullptr;
-  return std::make_unique<MatmulKernel>(call, options.threads);
+  return std::make_unique<MatmulKernel>(call, first, options.threads);
 }
 
 } // namespace
@@ -98,6 +109,9 @@ std::unique_ptr<PreparedKernel> prepareMatmul(const OpCall &call, const KernelOp
 
 namespace isthmus {
 
-void registerGemmMatmul(KernelTable &table) { table.add({"matmul", "gemm", gemm::prepareMatmul}); }
+void registerGemmMatmul(KernelTable &table) {
+  table.add({"matmul", "gemm", gemm::prepareMatmul<0>});
+  table.add({"matmul_add", "gemm", gemm::prepareMatmul<1>});
+}
 
 } // namespace isthmus

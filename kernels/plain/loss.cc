@@ -2,6 +2,7 @@
 
 #include "kernels/element/labels.h"
 #include "kernels/plain/class_axis.h"
+#include "kernels/plain/lanes.h"
 #include "kernels/plain/register.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -28,7 +29,8 @@ struct LabelRule {
 };
 
 // Reduces lossAt(n) over the labels n that count. For a label that is not a class lossAt returns
-// NaN. Sums are in the labels' order.
+// NaN. The labels' losses are rounded and added as `sum` adds them, and the sum is divided as `div`
+// divides: a loss that is taken for each label and reduced by those rows has the same bits.
 template <typename L, typename C, typename F>
 void reduceLosses(const LabelRule &rule, const L *labels, int64_t n, C *loss, F lossAt) {
   if (rule.reduction == Reduction::None) {
@@ -38,11 +40,9 @@ void reduceLosses(const LabelRule &rule, const L *labels, int64_t n, C *loss, F 
     });
     return;
   }
-  double sum = 0;
-  for (int64_t i = 0; i < n; ++i)
-    if (rule.counts(labels[i]))
-      sum += lossAt(i);
-  *loss = C(sum / rule.divisor(labels, n));
+  const C sum = C(foldAll<DoubleSum, C>(
+      n, [&](int64_t i) { return rule.counts(labels[i]) ? double(C(lossAt(i))) : 0; }));
+  *loss = rule.reduction == Reduction::Mean ? sum / C(rule.divisor(labels, n)) : sum;
 }
 
 // The index in x of label n's class; -1 if the label is not a class.

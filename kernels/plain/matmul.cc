@@ -1,5 +1,6 @@
 // The matrix product, blocked for the caches. Each element of the result is one sum over the inner
-// axis in ascending order, rounded at every step to the compute type; the bias is added last.
+// axis in ascending order, from zero or from what is added to, rounded at every step to the compute
+// type; the bias is added last.
 // Neither blocking nor vector width changes a bit of it.
 
 #include "kernels/plain/dispatch.h"
@@ -70,13 +71,16 @@ void multiplyPanels(const C *a, const C *b, int64_t depth, C *acc, int64_t step)
       std::memcpy(acc + r * step + c * n, &sum[r][c], sizeof(V));
 }
 
+// `from` holds what the sums start with, in the layout of y; null: zeros.
 template <typename T>
-void multiplyTile(const Matrix<T> &a, const Matrix<T> &b, const T *bias, int64_t inner,
-                  int64_t rows, int64_t columns, T *y, int64_t stepY) {
+void multiplyTile(const Matrix<T> &a, const Matrix<T> &b, const T *from, const T *bias,
+                  int64_t inner, int64_t rows, int64_t columns, T *y, int64_t stepY) {
   using C = Compute<T>;
   alignas(64) C acc[kTileRows * kTileColumns], packedA[kTileRows * kDepth],
       packedB[kTileColumns * kDepth];
   std::fill(acc, acc + kTileRows * kTileColumns, C(0));
+  for (int64_t i = 0; from && i < rows; ++i)
+    std::copy_n(from + i * stepY, columns, acc + i * kTileColumns);
   Matrix<T> bColumns = {b.data, b.columnStride, b.rowStride};
   for (int64_t k = 0; k < inner; k += kDepth) {
     int64_t depth = std::min(kDepth, inner - k);
@@ -99,9 +103,11 @@ template <typename T> Matrix<T> matrixAt(const T *data, const Type &t, bool tran
   return transposed ? Matrix<T>{data, 1, columns} : Matrix<T>{data, columns, 1};
 }
 
-template <typename T> void multiply(const OpCall &call, const KernelArgs &args) {
+// `first`: the operand that is the first factor. An operand before it is what is added to.
+template <size_t first, typename T> void multiply(const OpCall &call, const KernelArgs &args) {
   bool ta = call.attrs->getBool("transpose_a"), tb = call.attrs->getBool("transpose_b");
-  const Type &typeA = call.operands[0], &typeB = call.operands[1], &typeY = call.results[0];
+  const Type &typeA = call.operands[first], &typeB = call.operands[first + 1],
+             &typeY = call.results[0];
   int64_t rows = typeY.dims[typeY.rank() - 2], columns = typeY.dims.back();
   int64_t inner = typeA.dims[typeA.rank() - (ta ? 2 : 1)];
   if (typeY.elements() == 0)
@@ -126,23 +132,26 @@ template <typename T> void multiply(const OpCall &call, const KernelArgs &args) 
               task / tiles, task / tiles + 1, [&](const std::array<int64_t, 2> &at, int64_t) {
                 int64_t i = task % tiles / across * kTileRows,
                         j = task % tiles % across * kTileColumns;
-                Matrix<T> a = matrixAt(operand<T>(args, 0) + at[0] * sizeA, typeA, ta);
-                Matrix<T> b = matrixAt(operand<T>(args, 1) + at[1] * sizeB, typeB, tb);
+                Matrix<T> a = matrixAt(operand<T>(args, first) + at[0] * sizeA, typeA, ta);
+                Matrix<T> b = matrixAt(operand<T>(args, first + 1) + at[1] * sizeB, typeB, tb);
                 a.data += i * a.rowStride;
                 b.data += j * b.columnStride;
-                const T *bias = call.operands.size() > 2 ? operand<T>(args, 2) + j : nullptr;
-                T *y = result<T>(args, 0) + task / tiles * rows * columns + i * columns + j;
+                const int64_t place = task / tiles * rows * columns + i * columns + j;
+                const T *from = first ? operand<T>(args, 0) + place : nullptr;
+                const T *bias =
+                    call.operands.size() > first + 2 ? operand<T>(args, first + 2) + j : nullptr;
+                T *y = result<T>(args, 0) + place;
                 vectorised([&] {
-                  multiplyTile(a, b, bias, inner, std::min(kTileRows, rows - i),
+                  multiplyTile(a, b, from, bias, inner, std::min(kTileRows, rows - i),
                                std::min(kTileColumns, columns - j), y, columns);
                 });
               });
       });
 }
 
-void runMatmul(const OpCall &call, const KernelArgs &args) {
+template <size_t first> void runMatmul(const OpCall &call, const KernelArgs &args) {
   dispatchFloat(call.results[0].dtype,
-                [&](auto tag) { multiply<typename decltype(tag)::type>(call, args); });
+                [&](auto tag) { multiply<first, typename decltype(tag)::type>(call, args); });
 }
 
 } // namespace
@@ -151,7 +160,8 @@ void runMatmul(const OpCall &call, const KernelArgs &args) {
 namespace isthmus {
 
 void registerPlainMatmul(KernelTable &table) {
-  table.add({"matmul", "plain", plain::prepareThreaded<plain::runMatmul>});
+  table.add({"matmul", "plain", plain::prepareThreaded<plain::runMatmul<0>>});
+  table.add({"matmul_add", "plain", plain::prepareThreaded<plain::runMatmul<1>>});
 }
 
 } // namespace isthmus

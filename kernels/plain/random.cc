@@ -17,14 +17,15 @@ PhiloxKey keyOf(const OpCall &call, const KernelArgs &args) {
 }
 
 // Calls body(words, first, count), where words[i] belongs to element first + i. There are always
-// kBatch words, so that loops over all have a fixed length; words past `count` are unused.
-template <typename Body> void forEachBatch(PhiloxKey key, int64_t n, Body body) {
+// kBatch words, so that loops over all have a fixed length; words past `count` are unused. Element
+// 0 has draw 4 `block`.
+template <typename Body> void forEachBatch(PhiloxKey key, int64_t n, int64_t block, Body body) {
   int64_t batches = (n + kBatch - 1) / kBatch;
   parallelFor(batches, kGrain / kBatch / 4, [=](int64_t begin, int64_t end) {
     vectorised([=] {
       for (int64_t b = begin; b < end; ++b) {
         uint32_t apart[4][kBlocks], words[kBatch];
-        philoxBlocks(key, uint64_t(b) * kBlocks, apart);
+        philoxBlocks(key, uint64_t(block + b * kBlocks), apart);
         for (int i = 0; i < kBlocks; ++i) {
           words[4 * i] = apart[0][i];
           words[4 * i + 1] = apart[1][i];
@@ -52,7 +53,7 @@ void runDropout(const OpCall &call, const KernelArgs &args) {
       return;
     }
     auto drop = dropout<T>(ratio);
-    forEachBatch(keyOf(call, args), n,
+    forEachBatch(keyOf(call, args), n, call.attrs->getInt("first") / 4,
                  [=](const uint32_t(&words)[kBatch], int64_t first, int64_t count) {
                    const T *from = x + first;
                    T *to = y + first;
@@ -69,7 +70,7 @@ void runUniform(const OpCall &call, const KernelArgs &args) {
     using T = typename decltype(tag)::type;
     T *y = result<T>(args, 0);
     auto number = uniform<T>(low, high);
-    forEachBatch(keyOf(call, args), call.results[0].elements(),
+    forEachBatch(keyOf(call, args), call.results[0].elements(), 0,
                  [=](const uint32_t(&words)[kBatch], int64_t first, int64_t count) {
                    for (int64_t i = 0; i < count; ++i)
                      y[first + i] = number(words[i]);
@@ -82,7 +83,7 @@ void runNormal(const OpCall &call, const KernelArgs &args) {
   dispatchFloat(call.results[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T *y = result<T>(args, 0);
-    forEachBatch(keyOf(call, args), call.results[0].elements(),
+    forEachBatch(keyOf(call, args), call.results[0].elements(), 0,
                  [=](const uint32_t(&words)[kBatch], int64_t first, int64_t count) {
                    double draw[kBatch];
                    for (int64_t block = 0; block < kBlocks; ++block)

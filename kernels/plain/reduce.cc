@@ -4,6 +4,7 @@
 
 #include "kernels/element/extremum.h"
 #include "kernels/plain/division.h"
+#include "kernels/plain/lanes.h"
 #include "kernels/plain/register.h"
 
 namespace isthmus::plain {
@@ -73,29 +74,6 @@ template <typename T> struct Prod {
   static T finish(State s, int64_t) { return static_cast<T>(static_cast<Compute<T>>(s)); }
 };
 
-constexpr int64_t kLanes = 16;
-
-template <typename R> struct Lanes {
-  typename R::State lane[kLanes];
-  Lanes() { std::fill(lane, lane + kLanes, R::start()); }
-
-  void addRow(const typename R::Element *x, int64_t n) {
-    using C = Compute<typename R::Element>;
-    int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes)
-      for (int64_t l = 0; l < kLanes; ++l)
-        lane[l] = R::next(lane[l], C(x[i + l]));
-    for (int64_t l = 0; l < n - i; ++l)
-      lane[l] = R::next(lane[l], C(x[i + l]));
-  }
-  typename R::State folded() {
-    for (int64_t width = kLanes / 2; width > 0; width /= 2)
-      for (int64_t l = 0; l < width; ++l)
-        lane[l] = R::fold(lane[l], lane[l + width]);
-    return lane[0];
-  }
-};
-
 // If the last axis is reduced: each output is a few contiguous rows.
 template <typename R, typename T> void reduceRows(const Division &d, const T *x, T *y) {
   int64_t grain = kGrain / (d.perOutput() + 1) + 1;
@@ -103,33 +81,18 @@ template <typename R, typename T> void reduceRows(const Division &d, const T *x,
     Division::forEach(*d.outerKept, begin, end, [&](int64_t index, int64_t at) {
       Lanes<R> lanes;
       d.forEachReduced([&](int64_t row) {
-        vectorisedFor<T>([&lanes, from = x + at + row, n = d.last] { lanes.addRow(from, n); });
+        vectorisedFor<T>([&lanes, from = x + at + row, n = d.last] {
+          lanes.addRow(n, [from](int64_t i) { return Compute<T>(from[i]); });
+        });
       });
       y[index] = R::finish(lanes.folded(), d.perOutput());
     });
   });
 }
 
-// One output of very many contiguous elements. It is split into pieces that depend on the length
-// alone, so that threads can share it.
-constexpr int64_t kPieces = 64, kLeastPiece = 32768;
-
+// One output of very many contiguous elements.
 template <typename R, typename T> void reduceAll(int64_t n, const T *x, T *y) {
-  int64_t pieces = std::clamp<int64_t>(n / kLeastPiece, 1, kPieces);
-  typename R::State partial[kPieces];
-  parallelFor(pieces, 1, [&](int64_t begin, int64_t end) {
-    vectorisedFor<T>([&] {
-      for (int64_t p = begin; p < end; ++p) {
-        Lanes<R> lanes;
-        int64_t from = n * p / pieces, to = n * (p + 1) / pieces;
-        lanes.addRow(x + from, to - from);
-        partial[p] = lanes.folded();
-      }
-    });
-  });
-  for (int64_t p = 1; p < pieces; ++p)
-    partial[0] = R::fold(partial[0], partial[p]);
-  *y = R::finish(partial[0], n);
+  *y = R::finish(foldAll<R, T>(n, [x](int64_t i) { return Compute<T>(x[i]); }), n);
 }
 
 // If the last axis is kept: blocks of its outputs are summed row by row.

@@ -282,6 +282,22 @@ void runConcat(const OpCall &call, const KernelArgs &args) {
   }
 }
 
+void runWritePart(const OpCall &call, const KernelArgs &args) {
+  const Type &part = call.operands[0], &whole = call.results[0];
+  const int64_t axis = axisOf(call, whole),
+                outer = product(llvm::makeArrayRef(whole.dims).take_front(axis));
+  char *to = result<char>(args, 0);
+  if (call.operands.size() == 1)
+    std::memset(to, 0, size_t(whole.bytes()));
+  else if (to != operand<char>(args, 1))
+    copyRows(operand<char>(args, 1), whole.bytes(), to, whole.bytes(), 1, whole.bytes());
+  if (part.elements() == 0)
+    return;
+  const int64_t step = whole.bytes() / outer, bytes = part.bytes() / outer;
+  copyRows(operand<char>(args, 0), bytes,
+           to + step / whole.dims[axis] * call.attrs->getInt("start"), step, outer, bytes);
+}
+
 void runSplit(const OpCall &call, const KernelArgs &args) {
   const Type &whole = call.operands[0];
   int64_t axis = axisOf(call, whole),
@@ -417,6 +433,7 @@ void registerPlainShape(KernelTable &table) {
   table.add({"slice", "plain", prepareThreaded<runSlice>});
   table.add({"pad", "plain", prepareThreaded<runPad>});
   table.add({"concat", "plain", prepareThreaded<runConcat>});
+  table.add({"write_part", "plain", prepareThreaded<runWritePart>});
   table.add({"split", "plain", prepareThreaded<runSplit>});
   table.add({"gather", "plain", prepareThreaded<runGather>});
   table.add({"scatter_rows", "plain", prepareThreaded<runScatterRows>});

@@ -400,14 +400,37 @@ llvm::Expected<std::string> bytesOf(const onnx::ModelProto &m) {
 } // namespace
 } // namespace onnx_export
 
-llvm::Expected<std::string> onnxBytes(const Graph &g, const OnnxExportOptions &options) {
+// A graph in chunks as a graph of its own: ONNX has no place for the nodes that the chunks replace.
+static Graph withoutReplaced(const Graph &g, const OnnxExportOptions &options) {
+  Graph out = g;
+  if (g.numReplaced() == 0)
+    return out;
+  if (options.note)
+    options.note(
+        "the model does not keep what its chunks replace, so it cannot be planned anew from "
+        "its original; an .isth file can");
+  for (uint32_t i = 0; i < out.numNodes(); ++i) {
+    Provenance &from = out.editNode(NodeId(i)).from;
+    from.sourceIndex.reset();
+    if (from.kind == StandIn::Chunk)
+      from = {.after = from.after};
+  }
+  for (size_t i = 0; i < out.outputs().size(); ++i)
+    if (const ValueId of = out.role(i).of; of && Graph::isReplaced(out.value(of).def))
+      out.setRole(i, {});
+  return out;
+}
+
+llvm::Expected<std::string> onnxBytes(const Graph &given, const OnnxExportOptions &options) {
+  const Graph g = withoutReplaced(given, options);
   onnx_export::Exporter e(g, options);
   if (llvm::Error error = e.run(""))
     return error;
   return onnx_export::bytesOf(e.model());
 }
 
-llvm::Error saveOnnx(const Graph &g, llvm::StringRef path, const OnnxExportOptions &options) {
+llvm::Error saveOnnx(const Graph &given, llvm::StringRef path, const OnnxExportOptions &options) {
+  const Graph g = withoutReplaced(given, options);
   onnx_export::Exporter e(g, options);
   std::string dataFile = llvm::sys::path::filename(path).str() + ".data";
   if (llvm::Error error = e.run(dataFile))

@@ -1,0 +1,39 @@
+// What the chunks of a graph hold: which part of which value of the original.
+#pragma once
+
+#include "ir/verifier.h"
+
+namespace isthmus {
+
+// The part of an original value that a value of a chunk node is.
+struct ChunkPiece {
+  enum Kind : uint8_t {
+    None,    // no chunk's, or one that is wrong
+    Whole,   // all of it
+    Cut,     // the elements from `begin` to `end` of `axis`; of a value whose elements there are
+             // alike, `begin` is kAnywhere and `end` their number
+    Written, // the whole, of which the elements from 0 to `end` of `axis` are right
+    Sum      // the sum over the places from `begin` to `end`, of `length` places; or over `end` of
+             // places that are alike, where `begin` is kAnywhere
+  };
+  static constexpr int64_t kAnywhere = -1;
+  Kind kind = None;
+  ValueId of;
+  uint32_t axis = 0;
+  int64_t begin = 0, end = 0, length = 0;
+};
+
+// The pieces by value, and the chunk nodes that do not compute what they say that they restore.
+// Every chunk node is one of these (passes/chunk/chunk.cc makes no other):
+//   - a part or a slice of a value that exists whole;
+//   - the node that makes the restored value, on equal shares of its operands along one factor
+//     (factors.h), or its accumulation on the sum of the shares before;
+//   - a sum of two sums of neighbouring shares;
+//   - a part written into its place, after all places before it.
+struct ChunkPieces {
+  std::vector<ChunkPiece> of; // by value
+  std::vector<Violation> wrong;
+};
+ChunkPieces chunkPiecesOf(const Graph &g);
+
+} // namespace isthmus

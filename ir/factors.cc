@@ -1,0 +1,143 @@
+#include "ir/factors.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace isthmus {
+
+std::optional<size_t> Factors::axisOf(const Axes &axes, uint32_t factor) {
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].factor == factor)
+      return i;
+  return std::nullopt;
+}
+
+uint32_t Factors::numFactors() const {
+  uint32_t n = 0;
+  auto count = [&](const Axes &axes) {
+    for (const Axis &a : axes)
+      if (a.factor != kWhole)
+        n = std::max(n, a.factor + 1);
+  };
+  llvm::for_each(operands, count);
+  llvm::for_each(results, count);
+  return n;
+}
+
+std::string Factors::str() const {
+  std::string s;
+  auto print = [&](const Axes &axes) {
+    s += s.empty() || s.back() == ' ' ? "[" : " [";
+    for (const Axis &a : axes) {
+      if (s.back() != '[')
+        s += ", ";
+      s += a.factor == kWhole ? "." : std::string(1, char('a' + a.factor % 26));
+      if (a.block != 1)
+        s += "*" + std::to_string(a.block);
+    }
+    s += "]";
+  };
+  llvm::for_each(operands, print);
+  s += s.empty() ? "-> " : " -> ";
+  llvm::for_each(results, print);
+  return s;
+}
+
+namespace {
+
+Factors::Axes wholeAxes(const Type &t) { return Factors::Axes(t.dims.size()); }
+
+// Axes of size one are whole.
+Factors withoutOnes(const OpCall &call, Factors f) {
+  auto mend = [](const Type &t, Factors::Axes &axes) {
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (t.dims[i] == axes[i].block || t.dims[i] == 0)
+        axes[i] = {};
+  };
+  for (size_t i = 0; i < f.operands.size(); ++i)
+    mend(call.operands[i], f.operands[i]);
+  for (size_t i = 0; i < f.results.size(); ++i)
+    mend(call.results[i], f.results[i]);
+  return f;
+}
+
+} // namespace
+
+Factors wholeFactors(const OpCall &call) {
+  Factors f;
+  for (const Type &t : call.operands)
+    f.operands.push_back(wholeAxes(t));
+  for (const Type &t : call.results)
+    f.results.push_back(wholeAxes(t));
+  return f;
+}
+
+Factors broadcastFactors(const OpCall &call) {
+  Factors f = wholeFactors(call);
+  const Dims &all = call.results[0].dims;
+  auto name = [&](const Type &t, Factors::Axes &axes) {
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const size_t at = all.size() - axes.size() + i;
+      if (t.dims[i] == all[at])
+        axes[i].factor = uint32_t(at);
+    }
+  };
+  for (size_t i = 0; i < f.operands.size(); ++i)
+    name(call.operands[i], f.operands[i]);
+  for (size_t i = 0; i < f.results.size(); ++i)
+    name(call.results[i], f.results[i]);
+  return f;
+}
+
+Factors leadingFactors(const OpCall &call, size_t count, llvm::ArrayRef<size_t> operands,
+                       llvm::ArrayRef<size_t> results) {
+  Factors f = wholeFactors(call);
+  auto name = [&](Factors::Axes &axes) {
+    for (size_t i = 0; i < std::min(count, axes.size()); ++i)
+      axes[i].factor = uint32_t(i);
+  };
+  for (size_t i : operands)
+    if (i < f.operands.size())
+      name(f.operands[i]);
+  for (size_t i : results)
+    name(f.results[i]);
+  return f;
+}
+
+Factors allButFactors(const OpCall &call, llvm::ArrayRef<int64_t> whole) {
+  Factors f = wholeFactors(call);
+  auto name = [&](Factors::Axes &axes) {
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (!llvm::is_contained(whole, int64_t(i)))
+        axes[i].factor = uint32_t(i);
+  };
+  llvm::for_each(f.operands, name);
+  llvm::for_each(f.results, name);
+  return f;
+}
+
+Factors factorsOf(const OpCall &call) {
+  if (call.op->factors)
+    return withoutOnes(call, call.op->factors(call));
+  if (call.op->is(kElementwise) && call.op->effect == Effect::Pure)
+    return withoutOnes(call, broadcastFactors(call));
+  return wholeFactors(call);
+}
+
+Attrs attrsOfChunk(const OpCall &call, size_t axis, int64_t begin, int64_t size) {
+  Attrs attrs = *call.attrs;
+  const Dims &whole = call.results[0].dims;
+  for (const AttrDef &a : call.op->attrs)
+    if (a.axes == AxisRole::Sizes || a.axes == AxisRole::Limits) {
+      Ints sizes = attrs.getInts(a.name);
+      sizes[axis] = size;
+      attrs.set(a.name, sizes);
+    } else if (a.axes == AxisRole::First) {
+      int64_t stride = 1;
+      for (int64_t d : llvm::makeArrayRef(whole).drop_front(axis + 1))
+        stride *= d;
+      attrs.set(a.name, attrs.getInt(a.name) + begin * stride);
+    }
+  return attrs;
+}
+
+} // namespace isthmus

@@ -1,0 +1,52 @@
+// Which axes of an op's operands and results belong together: how a call may be cut into chunks.
+//
+// The notation is that of einsum, and of the sharding rules of OpenXLA's Shardy: each axis of each
+// operand and result names a factor. A matrix product is `[m, k] [k, n] -> [m, n]`. A factor that a
+// result has is cut in operands and in that result. A result without a factor of the operands is a
+// sum over it: chunks give partial results, which are added. An axis without a factor is whole.
+#pragma once
+
+#include "ir/op_def.h"
+
+namespace isthmus {
+
+struct Factors {
+  static constexpr uint32_t kWhole = ~0u;
+
+  // An axis has `block` elements for each unit of its factor: where a reshape merges axes [b, t]
+  // to one, factor b has a block of t there.
+  struct Axis {
+    uint32_t factor = kWhole;
+    int64_t block = 1;
+  };
+  using Axes = llvm::SmallVector<Axis, 4>;
+  llvm::SmallVector<Axes, 4> operands;
+  llvm::SmallVector<Axes, 2> results;
+
+  bool isCut(const Axes &axes, uint32_t factor) const { return axisOf(axes, factor).has_value(); }
+  // The axis that has the factor; no two axes of a tensor have one.
+  static std::optional<size_t> axisOf(const Axes &axes, uint32_t factor);
+  uint32_t numFactors() const;
+  std::string str() const; // "[a, b] [b, c] -> [a, c]"; whole axes are dots
+};
+
+// The factors of a call; those of rows without the cell follow from their traits. Axes of size one
+// have none: nothing is cut there.
+Factors factorsOf(const OpCall &call);
+
+// The attributes for the elements of result 0 from `begin` on, `size` along `axis`.
+Attrs attrsOfChunk(const OpCall &call, size_t axis, int64_t begin, int64_t size);
+
+// --- For the rows' cells
+
+// No axis has a factor.
+Factors wholeFactors(const OpCall &call);
+// Operands and results broadcast to the dims of result 0 by numpy's rule.
+Factors broadcastFactors(const OpCall &call);
+// The first `count` axes of these operands and results, which all have them.
+Factors leadingFactors(const OpCall &call, size_t count, llvm::ArrayRef<size_t> operands,
+                       llvm::ArrayRef<size_t> results);
+// All axes but those in `whole`; operands and results have one order of axes.
+Factors allButFactors(const OpCall &call, llvm::ArrayRef<int64_t> whole);
+
+} // namespace isthmus

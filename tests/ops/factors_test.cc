@@ -1,0 +1,216 @@
+// Cuts every example of the op table along each of its factors, and compares chunks with the whole.
+
+#include "ir/factors.h"
+#include "ir/op_registry.h"
+#include "kernels/cpu.h"
+#include "kernels/plain/register.h"
+#include "tests/testing/example.h"
+#include "tests/testing/interpret.h"
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace isthmus {
+namespace {
+
+const KernelTable &plainKernels() {
+  static const KernelTable *table = [] {
+    auto *t = new KernelTable;
+    registerPlainKernels(*t);
+    return t;
+  }();
+  return *table;
+}
+
+std::vector<Tensor> run(const KernelTable &kernels, const OpDef &op, const Attrs &attrs,
+                        llvm::ArrayRef<Tensor> operands) {
+  OpCall call;
+  call.op = &op;
+  call.attrs = &attrs;
+  for (const Tensor &t : operands)
+    call.operands.push_back(t.type);
+  auto types = inferTypes(op, attrs, call.operands);
+  if (!types) {
+    ADD_FAILURE() << llvm::toString(types.takeError());
+    return {};
+  }
+  call.results.assign(types->begin(), types->end());
+  return llvm::cantFail(interpretCall(kernels, call, operands, {2, {7, 3}}));
+}
+
+std::vector<Tensor> run(const KernelTable &kernels, llvm::StringRef op,
+                        std::initializer_list<std::pair<const char *, Attr>> given,
+                        llvm::ArrayRef<Tensor> operands) {
+  const OpDef &row = OpRegistry::get().at(op);
+  Attrs attrs;
+  for (const auto &[name, value] : given)
+    attrs.set(name, value);
+  llvm::cantFail(completeAttrs(row, attrs));
+  return run(kernels, row, attrs, operands);
+}
+
+Tensor sliced(const Tensor &t, size_t axis, int64_t begin, int64_t end) {
+  Ints starts(t.type.dims.size(), 0), limits(t.type.dims.begin(), t.type.dims.end());
+  starts[axis] = begin;
+  limits[axis] = end;
+  return run(plainKernels(), "slice", {{"starts", starts}, {"limits", limits}}, {t})[0];
+}
+
+class Cuts {
+public:
+  Cuts(const KernelTable &kernels, const Example &e, uint32_t factor)
+      : kernels_(kernels), e_(e), factors_(factorsOf(e.call)), factor_(factor),
+        operands_(drawOperands(e)), whole_(run(kernels, *e.call.op, *e.call.attrs, operands_)) {}
+
+  // The number of places, less one, at which the factor may be cut.
+  int64_t units() const {
+    int64_t units = 0;
+    auto count = [&](const Type &t, const Factors::Axes &axes) {
+      if (const auto axis = Factors::axisOf(axes, factor_)) {
+        EXPECT_EQ(t.dims[*axis] % axes[*axis].block, 0);
+        const int64_t own = t.dims[*axis] / axes[*axis].block;
+        EXPECT_TRUE(units == 0 || units == own) << units << " and " << own << " units";
+        units = own;
+      }
+    };
+    for (size_t i = 0; i < operands_.size(); ++i)
+      count(e_.call.operands[i], factors_.operands[i]);
+    for (size_t i = 0; i < whole_.size(); ++i)
+      count(e_.call.results[i], factors_.results[i]);
+    return units;
+  }
+
+  void compare(llvm::ArrayRef<int64_t> ends) {
+    std::vector<std::vector<Tensor>> parts(whole_.size());
+    int64_t begin = 0;
+    for (int64_t end : ends) {
+      takeChunk(begin, end, parts);
+      begin = end;
+    }
+    for (size_t r = 0; r < whole_.size(); ++r) {
+      const auto axis = Factors::axisOf(factors_.results[r], factor_);
+      const Tensor got =
+          axis ? run(plainKernels(), "concat", {{"axis", int64_t(*axis)}}, parts[r])[0]
+               : parts[r][0];
+      if (axis || goesOn())
+        EXPECT_TRUE(sameBits(got, whole_[r])) << "result " << r;
+      else
+        expectNear(got, whole_[r], r);
+    }
+  }
+
+private:
+  bool goesOn() const { return !e_.call.op->accumulation.op.empty(); }
+
+  void takeChunk(int64_t begin, int64_t end, std::vector<std::vector<Tensor>> &parts) const {
+    std::vector<Tensor> operands;
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      const auto axis = Factors::axisOf(factors_.operands[i], factor_);
+      const int64_t block = axis ? factors_.operands[i][*axis].block : 1;
+      operands.push_back(axis ? sliced(operands_[i], *axis, begin * block, end * block)
+                              : operands_[i]);
+    }
+    Attrs attrs = *e_.call.attrs;
+    if (const auto axis = Factors::axisOf(factors_.results[0], factor_)) {
+      const int64_t block = factors_.results[0][*axis].block;
+      attrs = attrsOfChunk(e_.call, *axis, begin * block, (end - begin) * block);
+    }
+    const bool addsOn = begin > 0 && goesOn() && !factors_.isCut(factors_.results[0], factor_);
+    const Accumulation &how = e_.call.op->accumulation;
+    if (addsOn)
+      operands.insert(operands.begin() + how.operand, parts[0][0]);
+    const auto made =
+        run(kernels_, addsOn ? OpRegistry::get().at(how.op) : *e_.call.op, attrs, operands);
+    ASSERT_EQ(made.size(), whole_.size());
+    for (size_t r = 0; r < made.size(); ++r)
+      if (factors_.isCut(factors_.results[r], factor_) || begin == 0)
+        parts[r].push_back(made[r]);
+      else
+        parts[r][0] = addsOn ? made[r] : run(plainKernels(), "add", {}, {parts[r][0], made[r]})[0];
+  }
+
+  void expectNear(const Tensor &got, const Tensor &want, size_t r) const {
+    const auto g = toDoubles(got), w = toDoubles(want);
+    const double tolerance = want.type.dtype == DType::F64 ? 1e-12 : 1e-5;
+    for (size_t i = 0; i < w.size(); ++i)
+      EXPECT_NEAR(g[i], w[i], tolerance * (1 + std::abs(w[i]))) << "result " << r;
+  }
+
+  const KernelTable &kernels_;
+  const Example &e_;
+  const Factors factors_;
+  const uint32_t factor_;
+  const std::vector<Tensor> operands_, whole_;
+};
+
+// Tries halves, thirds, and a last chunk of one unit, by these kernels.
+size_t cutAll(const KernelTable &kernels, const std::string &text) {
+  SCOPED_TRACE(text);
+  auto e = parseExample(text);
+  const Factors f = factorsOf(e->call);
+  EXPECT_EQ(f.operands.size(), e->call.operands.size());
+  EXPECT_EQ(f.results.size(), e->call.results.size());
+  size_t cuts = 0;
+  for (uint32_t factor = 0; factor < f.numFactors(); ++factor) {
+    SCOPED_TRACE(f.str() + ", factor " + std::string(1, char('a' + factor)));
+    Cuts cut(kernels, *e, factor);
+    const int64_t n = cut.units();
+    if (n < 2) // an axis of one unit
+      continue;
+    ++cuts;
+    cut.compare({n / 2, n});
+    cut.compare({n - 1, n});
+    if (n > 2)
+      cut.compare({n / 3, 2 * n / 3, n});
+  }
+  return cuts;
+}
+
+std::vector<std::string> rowNames() {
+  std::vector<std::string> names;
+  for (const OpDef *op : OpRegistry::get().computedRows())
+    if (op->effect != Effect::Ordered)
+      names.push_back(op->name);
+  return names;
+}
+
+class RowFactors : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Rows, RowFactors, testing::ValuesIn(rowNames()),
+                         [](const auto &info) { return info.param; });
+
+TEST_P(RowFactors, ChunksGiveTheWhole) {
+  const OpDef &row = OpRegistry::get().at(GetParam());
+  size_t cuts = 0;
+  for (const std::string &text : row.examples)
+    cuts += cutAll(plainKernels(), text);
+  EXPECT_TRUE(cuts > 0 || !(row.factors || row.is(kElementwise))) << "no example is cut";
+}
+
+// The kernels that a CPU runs, in f32: those of libraries and our fast ones among them.
+TEST_P(RowFactors, ChunksGiveTheWholeByTheFastKernels) {
+  for (std::string text : OpRegistry::get().at(GetParam()).examples) {
+    for (size_t at; (at = text.find("f64")) != std::string::npos;)
+      text.replace(at, 3, "f32");
+    CallText call = llvm::cantFail(parseCall(text));
+    if (auto types = inferTypes(*call.op, call.attrs, call.operands))
+      cutAll(cpuKernels(), text);
+    else // it has elements of eight bytes
+      llvm::consumeError(types.takeError());
+  }
+}
+
+TEST(RowFactors, AreWritten) {
+  auto factors = [](const char *text) { return factorsOf(parseExample(text)->call).str(); };
+  EXPECT_EQ(factors("matmul(f32[4, 3], f32[5, 3]) {transpose_b = true}"),
+            "[a, c] [b, c] -> [a, b]");
+  EXPECT_EQ(factors("matmul(f32[4, 3], f32[3, 5], f32[5])"), "[a, .] [., b] [b] -> [a, b]");
+  EXPECT_EQ(factors("add(f32[4, 3], f32[3])"), "[a, b] [b] -> [a, b]");
+  EXPECT_EQ(factors("softmax(f32[4, 3])"), "[a, .] -> [a, .]");
+  EXPECT_EQ(factors("reshape(f32[4, 6]) {dims = [24]}"), "[a, .] -> [a*6]");
+  EXPECT_EQ(factors("sum(f32[4, 3]) {axes = [0]}"), "[a, .] -> [.]");
+  EXPECT_EQ(factors("sum(f32[4, 3]) {axes = [1]}"), "[a, b] -> [a]");
+  EXPECT_EQ(factors("conv_weight_grad(f32[2, 4, 5], f32[2, 3, 7]) {kernel = [3]}"),
+            "[a, ., .] [a, ., .] -> [., ., .]");
+}
+
+} // namespace
+} // namespace isthmus
