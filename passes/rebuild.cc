@@ -16,7 +16,7 @@ llvm::BitVector namedValues(const Graph &g) {
 
 Rebuilder::Rebuilder(const Graph &from)
     : from_(from), to_(from.name), values_(from.numValues()), nodes_(from.numNodes()),
-      hasSourceOrder_(false) {
+      replaced_(from.numReplaced()), hasSourceOrder_(false) {
   to_.sourceFile = from.sourceFile;
   to_.fromOnnx = from.fromOnnx;
   to_.record = from.record;
@@ -28,7 +28,7 @@ Rebuilder::Rebuilder(const Graph &from)
 }
 
 void Rebuilder::setMap(NodeId old, NodeId now) {
-  nodes_[old.index] = now;
+  const_cast<NodeId &>(copyOf(old)) = now;
   for (uint32_t i = 0; i < from_.node(old).numResults; ++i)
     setMap(from_.node(old).result(i), to_.node(now).result(i));
 }
@@ -123,15 +123,53 @@ void Rebuilder::addOutput(ValueId old, OutputRole role) {
   to_.addOutput(map(old), role.of || role.kind == OutputKind::Result ? role : OutputRole());
 }
 
+// The copy of what the original's nodes read: not a clone or a stand-in that came later.
+ValueId Rebuilder::firstOf(ValueId old) const {
+  const Value &v = from_.value(old);
+  const NodeId copy = map(v.def);
+  return copy ? to_.node(copy).result(v.resultIndex) : map(old);
+}
+
+void Rebuilder::keepReplaced() {
+  for (size_t i = 0; i < from_.numReplaced(); ++i) {
+    const NodeId id = from_.replaced(i);
+    const Node &old = from_.node(id);
+    if (map(old.firstResult))
+      continue;
+    llvm::SmallVector<ValueId, 4> operands;
+    for (ValueId v : old.operands)
+      operands.push_back(firstOf(v));
+    if (llvm::any_of(operands, [](ValueId v) { return !v; })) // then no output needs it
+      continue;
+    llvm::SmallVector<std::string, 2> names;
+    for (uint32_t r = 0; r < old.numResults; ++r) {
+      names.push_back(from_.valueName(old.result(r)).str());
+      freeName(names.back());
+    }
+    auto made = to_.addReplaced(*old.op, operands, old.attrs, names, old.phase);
+    if (!made)
+      ISTHMUS_CHECK(false, "a node that cannot be kept: " + llvm::toString(made.takeError()));
+    Node &n = to_.editNode(*made);
+    n.marks = old.marks;
+    n.device = old.device;
+    n.loc = old.loc;
+    n.from.sourceIndex = old.from.sourceIndex;
+    setMap(id, *made);
+  }
+}
+
 void Rebuilder::finishNodes() {
+  keepReplaced();
   // References are mapped last, since a reordering pass may copy a node before the nodes that it
   // refers to.
   for (auto [oldId, newId] : copies_) {
     const Node &old = from_.node(oldId);
     Node &n = to_.editNode(newId);
     n.from.kind = old.from.kind;
+    n.from.chunk = old.from.chunk;
     n.from.origin = map(old.from.origin);
-    n.from.restores = map(old.from.restores);
+    if (old.from.restores)
+      n.from.restores = firstOf(old.from.restores);
     ISTHMUS_CHECK(bool(n.from.origin) == bool(old.from.origin) &&
                       bool(n.from.restores) == bool(old.from.restores),
                   "'" + from_.nodeName(oldId).str() + "' was kept without what it stands for");

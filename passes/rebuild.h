@@ -34,7 +34,7 @@ public:
 
   // The value or node of the new graph that corresponds to an old one; null if none does yet.
   ValueId map(ValueId old) const { return old ? values_[old.index] : ValueId(); }
-  NodeId map(NodeId old) const { return old ? nodes_[old.index] : NodeId(); }
+  NodeId map(NodeId old) const { return old ? copyOf(old) : NodeId(); }
   void setMap(ValueId old, ValueId now) { values_[old.index] = now; }
   void setMap(NodeId old, NodeId now); // and its results, one by one
 
@@ -54,7 +54,8 @@ public:
 
   // Maps outputs, loss, `after` edges, origins and boundaries, and returns the graph. `after` edges
   // to nodes without a copy are dropped, and so is a loss without one. Outputs must be mapped, and
-  // so must the origins of copied clones and the values that copied boundaries pass.
+  // so must the origins of copied clones and the values that copied boundaries pass. Nodes that
+  // chunks replaced stay so, if the pass has not copied them.
   Graph finish();
   // The same with `outputs`, which are values of `from`.
   struct OldOutput {
@@ -65,13 +66,19 @@ public:
 
 private:
   void finishNodes();
+  void keepReplaced();
+  ValueId firstOf(ValueId old) const;
+  const NodeId &copyOf(NodeId old) const {
+    return Graph::isReplaced(old) ? replaced_[old.index - Graph::kFirstReplaced]
+                                  : nodes_[old.index];
+  }
   void addOutput(ValueId old, OutputRole role);
   void freeName(llvm::StringRef name);
 
   const Graph &from_;
   Graph to_;
   std::vector<ValueId> values_; // by old id
-  std::vector<NodeId> nodes_;
+  std::vector<NodeId> nodes_, replaced_;
   std::vector<std::pair<NodeId, NodeId>> copies_; // old and new
   bool hasSourceOrder_;
   mutable llvm::StringMap<unsigned> nextSuffix_; // only a hint

@@ -33,7 +33,8 @@ llvm::Expected<std::unique_ptr<Executor>> Executor::create(const Graph &graph, c
 Executor::Executor(const Graph &graph, const Layout &layout, Device &device)
     : graph_(graph), layout_(layout), device_(device), arena_("the arena", layout.arenaBytes),
       onHost_("the host's memory", layout.hostBytes), roots_(storageRoots(graph)),
-      shared_(graph.inputs().size()), fed_(graph.inputs().size(), false), reads_(graph.numValues(), 0) {
+      within_(storageOffsets(graph)), shared_(graph.inputs().size()),
+      fed_(graph.inputs().size(), false), reads_(graph.numValues(), 0) {
   for (uint32_t i = 0; i < graph.numNodes(); ++i)
     for (ValueId v : graph.node(NodeId(i)).operands)
       ++reads_[roots_[v.index].index];
@@ -99,13 +100,13 @@ DeviceAddress Executor::addressOf(ValueId v) const {
   ValueId root = roots_[v.index];
   if (!graph_.value(root).def) {
     const uint32_t input = graph_.value(root).resultIndex;
-    if (shared_[input])
-      return const_cast<DeviceAddress>(shared_[input].data); // kernels do not write into it
-    return inputBase_ + inputOffset_[input];
+    if (shared_[input]) // kernels do not write into it
+      return const_cast<DeviceAddress>(shared_[input].data) + within_[v.index];
+    return inputBase_ + inputOffset_[input] + within_[v.index];
   }
   const bool isOnHost = graph_.type(root).memory == Memory::Host;
   const int64_t offset = std::max<int64_t>(0, offsetOf(root)); // only empty tensors have no offset
-  return (isOnHost ? hostBase_ : arenaBase_) + offset;
+  return (isOnHost ? hostBase_ : arenaBase_) + offset + within_[v.index];
 }
 
 Arena &Executor::booksOf(ValueId root) {
@@ -296,6 +297,7 @@ bool Executor::mayOverwrite(NodeId id, uint32_t result, uint32_t operand) const 
       llvm::count_if(n.operands, [&](ValueId v) { return roots_[v.index] == root; }) == 1;
   return isAllowed && graph_.value(root).def && diesHere(id, root) &&
          graph_.type(root).bytes() == graph_.type(n.result(result)).bytes() &&
+         graph_.type(root).bytes() == graph_.type(n.operands[operand]).bytes() &&
          (isSoleReader || n.op->is(kElementwise));
 }
 

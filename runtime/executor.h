@@ -25,14 +25,14 @@ public:
   // `shared` has a tensor, or none, for each graph input, or is empty. Where the device computes in
   // the host's memory, steps read these tensors in place, so that parameters are not in memory
   // twice; elsewhere, and for inputs that steps overwrite, they are fed by copying.
-  static llvm::Expected<std::unique_ptr<Executor>>
-  create(const Graph &graph, const Layout &layout, Device &device,
-         llvm::ArrayRef<Tensor> shared = {});
+  static llvm::Expected<std::unique_ptr<Executor>> create(const Graph &graph, const Layout &layout,
+                                                          Device &device,
+                                                          llvm::ArrayRef<Tensor> shared = {});
   ~Executor();
 
   // Sets the value of graph input `v` at the beginning of each step from now on. If steps overwrite
-  // `v`, `t` is kept until carryState(); an input that was shared reads the new tensor in place too.
-  // Error if the type of `t` is not that of `v`.
+  // `v`, `t` is kept until carryState(); an input that was shared reads the new tensor in place
+  // too. Error if the type of `t` is not that of `v`.
   llvm::Error feed(ValueId v, const Tensor &t);
 
   // Runs all nodes. Every input must have been fed, except on a device that does not compute.
@@ -90,6 +90,7 @@ private:
   Arena arena_, onHost_;
   DeviceAddress arenaBase_ = nullptr, inputBase_ = nullptr, hostBase_ = nullptr;
   std::vector<ValueId> roots_;       // by value: the root of its views
+  std::vector<int64_t> within_;      // by value: where it begins in the storage of its root
   std::vector<int64_t> inputOffset_; // by index of the graph input
   std::vector<Tensor> shared_;       // likewise; null: the input has memory of the executor's
   std::vector<bool> fed_;            // by index of the graph input

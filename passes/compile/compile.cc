@@ -13,6 +13,11 @@
 namespace isthmus {
 
 llvm::Expected<Graph> prepared(Graph g, const CompileOptions &o) {
+  if (g.numReplaced() > 0 && (o.precision || o.step.mode == ModeSource::Eval)) {
+    o.note("the graph runs in chunks of its own precision and mode; in another it is whole, and "
+           "without a plan of its own");
+    g = originalOf(g);
+  }
   if (o.step.mode == ModeSource::Eval) {
     g = withMode(g, Mode::Eval);
     g.record.mode = ModeSource::Eval;

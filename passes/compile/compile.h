@@ -9,6 +9,7 @@
 #include "ir/layout.h"
 #include "ir/target.h"
 #include "passes/checkpoint/policy.h"
+#include "passes/chunk/request.h"
 #include "passes/compile/budget.h"
 #include "passes/compile/figures.h"
 #include "passes/differentiate/training_step.h"
@@ -42,12 +43,14 @@ struct CompileOptions {
 
   PlanChoice plan;
   Ways ways;                               // alternatives for a plan that is searched for
+  std::vector<ChunkRequest> chunks;        // regions to run in chunks, whatever the plan
+  int64_t microBatches = 0;                // of the whole step, likewise; 0: none
   std::optional<int64_t> memoryLimitBytes; // of parameters, inputs and arena together
   // The most that a plan may add, as a share of the cost of the step; none: the search for the
   // smallest arena adds no more than the cost, and other plans may cost anything.
   std::optional<double> mostAdded;
-  double effort = 0;                       // see plan::SearchOptions
-  uint64_t seed = 0;                       // for the search
+  double effort = 0; // see plan::SearchOptions
+  uint64_t seed = 0; // for the search
   // Measures the errors of inverses; null: they are not measured. A value whose inverse has an
   // error above `mostInverseError`, as a share of the value's largest element, is not inverted.
   FirstStep firstStep;

@@ -21,12 +21,13 @@ struct Figures {
   std::optional<int64_t> lowerBoundBytes, smallestBudgetBytes; // none if unknown
   PlannedBy policyUsed = PlannedBy::None;
   std::vector<std::string> checkpoints; // names of the values that a policy keeps
-  std::string mode;  // "train", "eval" or "as-written"
+  std::string mode;                     // "train", "eval" or "as-written"
   std::string costs; // "estimated" or "measured" for a target's costs; empty: the problem's own
   size_t nodes = 0, clones = 0;
   int64_t hostBytes = 0; // host memory for offloaded storages
   size_t transfers = 0;  // copies to the host and back
   size_t inversions = 0; // storages rebuilt by inverses
+  size_t chunks = 0;     // nodes that run a part of a region or put parts together
   size_t encodings = 0;  // smaller values that are kept in place of storages
   // By name of a value that is inverted: the error of its inverse on the first step, as a share of
   // the value's largest element. Empty if they were not measured.

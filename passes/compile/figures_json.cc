@@ -36,6 +36,7 @@ Json figuresJson(const Figures &f) {
   j["transfers"] = f.transfers;
   j["inversions"] = f.inversions;
   j["encodings"] = f.encodings;
+  j["chunks"] = f.chunks;
   j["inverse_errors"] = nullptr;
   for (const auto &[name, error] : f.inverseErrors)
     j["inverse_errors"][name] = jsonNumber(error);

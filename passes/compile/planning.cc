@@ -1,6 +1,7 @@
 #include "passes/compile/planning.h"
 
 #include "ir/units.h"
+#include "passes/compile/chunk_choice.h"
 #include "passes/compile/within_budget.h"
 #include "passes/place/place.h"
 #include "passes/plan/bound.h"
@@ -30,7 +31,9 @@ public:
 
   llvm::Expected<Compiled> run() {
     out_.original = withoutDeadNodes(originalOf(given_));
-    auto problem = extractProblem(out_.original, target_, o_.searches() ? o_.ways : Ways());
+    if (llvm::Error e = chunkAsAsked())
+      return e;
+    auto problem = extractProblem(source(), target_, o_.searches() ? o_.ways : Ways());
     if (!problem)
       return problem.takeError();
     problem_ = std::move(*problem);
@@ -49,6 +52,38 @@ public:
   }
 
 private:
+  // What is planned: the original, or that in the chunks that were asked for.
+  const Graph &source() const { return chunked_ ? *chunked_ : out_.original; }
+
+  llvm::Error chunkAsAsked() {
+    if (o_.microBatches > 1) {
+      auto g = inMicroBatches(source(), o_.microBatches);
+      if (!g)
+        return g.takeError();
+      chunked_ = std::move(*g);
+    }
+    if (!o_.chunks.empty()) {
+      auto g = chunkedAsAsked(source(), o_.chunks);
+      if (!g)
+        return g.takeError();
+      chunked_ = std::move(*g);
+    }
+    if (!chunked_)
+      return llvm::Error::success();
+    auto whole = extractProblem(out_.original, target_);
+    if (!whole)
+      return whole.takeError();
+    baseline_ = plan::evaluate(whole->problem, plan::sourceOrder(whole->problem));
+    out_.original = originalOf(*chunked_);
+    return llvm::Error::success();
+  }
+
+  // The peak and the cost of the step as it was given: in its order, without plan or chunks.
+  plan::Evaluation baseline() const {
+    return baseline_ ? *baseline_
+                     : plan::evaluate(problem_.problem, plan::sourceOrder(problem_.problem));
+  }
+
   Figures &figures() { return out_.figures; }
 
   void setFigures(const plan::Evaluation &baseline, const plan::Evaluation &planned) {
@@ -83,8 +118,7 @@ private:
   }
 
   llvm::Error withinBudget() {
-    plan::Evaluation baseline =
-        plan::evaluate(problem_.problem, plan::sourceOrder(problem_.problem));
+    const plan::Evaluation baseline = this->baseline();
     setFigures(baseline, baseline);
     const Limit most = limit();
     plan::SearchOptions options;
@@ -97,9 +131,12 @@ private:
       out_.wasInterrupted |= o_.progress && !o_.progress(now);
       return !out_.wasInterrupted;
     };
-    auto found = planGraph(out_.original, problem_, target_, options);
+    auto found = planGraph(source(), problem_, target_, options);
     if (!found)
       return found.takeError();
+    if (o_.ways.chunk && !out_.wasInterrupted)
+      if (llvm::Error e = inChunks(*found, options))
+        return e;
     figures().lowerBoundBytes = found->plan.lowestPeak;
     if (found->plan.smallestBytes > 0)
       figures().smallestBudgetBytes = found->plan.smallestBytes;
@@ -121,20 +158,33 @@ private:
     return llvm::Error::success();
   }
 
+  // Takes a plan with chunks if one is better.
+  llvm::Error inChunks(PlannedGraph &found, const plan::SearchOptions &options) {
+    auto better = planInChunks(source(), problem_, found, target_, o_.ways, options);
+    if (!better)
+      return better.takeError();
+    if (!*better)
+      return llvm::Error::success();
+    found = std::move((*better)->planned);
+    problem_ = std::move((*better)->problem);
+    out_.original = originalOf((*better)->graph);
+    return llvm::Error::success();
+  }
+
   llvm::Error byPolicy() {
     const auto *policy = std::get_if<PolicyOptions>(&o_.plan);
-    auto plan = planPolicy(out_.original, problem_, policy ? *policy : PolicyOptions());
+    auto plan = planPolicy(source(), problem_, policy ? *policy : PolicyOptions());
     if (!plan)
       return plan.takeError();
     figures().lowerBoundBytes = plan::lowestPeak(problem_.problem);
     for (const std::string &note : plan->notes)
       o_.note(note);
-    if (given_.wasPlanned() && !policy) {
+    if (given_.wasPlanned() && !policy && !chunked_) {
       if (llvm::Error e = asItIs(plan->baseline))
         return e;
     } else {
-      setFigures(plan->baseline, plan->planned);
-      out_.graph = rematerialize(out_.original, problem_, plan->schedule);
+      setFigures(baseline(), plan->planned);
+      out_.graph = rematerialize(source(), problem_, plan->schedule);
       record(plan->policyUsed);
       noteCheckpoints(*plan, policy ? policy->policy : Policy::None);
     }
@@ -153,8 +203,8 @@ private:
     if (chose)
       eraseCheckpointMarks();
     for (ValueId v : plan.checkpoints) {
-      figures().checkpoints.push_back(out_.original.valueName(v).str());
-      const ValueId now = out_.graph.find(out_.original.valueName(v));
+      figures().checkpoints.push_back(source().valueName(v).str());
+      const ValueId now = out_.graph.find(source().valueName(v));
       if (!now)
         continue;
       out_.checkpoints.push_back(now);
@@ -212,6 +262,7 @@ private:
     f.transfers = out_.graph.countNodes([](const Node &n) { return n.op->is(kTransfer); });
     f.inversions = count(StandIn::Inverse);
     f.encodings = count(StandIn::Encoding);
+    f.chunks = count(StandIn::Chunk);
     f.hostBytes = out_.layout.hostBytes;
     stopClock();
     if (f.predictedPeakBytes > (1 << 20) && !isCloseToPeak(f.arenaBytes, f.predictedPeakBytes))
@@ -273,7 +324,9 @@ private:
   const CompileOptions &o_;
   const Target &target_;
   std::chrono::steady_clock::time_point start_;
-  GraphProblem problem_;
+  std::optional<Graph> chunked_;             // the original in the chunks that were asked for
+  std::optional<plan::Evaluation> baseline_; // of the original, if that is not what is planned
+  GraphProblem problem_;                     // of source()
   Compiled out_;
 };
 

@@ -22,9 +22,10 @@ enum class Role : uint8_t {
   Update,
   Transfer,
   Encoded,
-  Inverse
+  Inverse,
+  Chunk
 };
-constexpr size_t kRoles = 9;
+constexpr size_t kRoles = 10;
 
 struct Style {
   const char *title; // of the column and in the legend
@@ -42,6 +43,7 @@ constexpr Style kStyles[kRoles] = {
     {"copied to the host and back", "#CFEDEA", "#1F7A72", "style=\"filled,rounded,dashed\""},
     {"encoded", "#EDEDE4", "#6B6B45", "style=\"filled,rounded,dashed\""},
     {"rebuilt by an inverse", "#EAD9F2", "#7B3F98", "style=\"filled,rounded\""},
+    {"in chunks", "#D9EFD2", "#4B7D3A", "style=\"filled,rounded\""},
 };
 constexpr const char *kKeptFill = "#BFE6B5", *kKeptLine = "#2F7D22";
 
@@ -104,6 +106,8 @@ private:
       return Role::Encoded;
     case StandIn::Transfer:
       return Role::Transfer;
+    case StandIn::Chunk:
+      return Role::Chunk;
     case StandIn::None:
       break;
     }
@@ -118,6 +122,8 @@ private:
     const Role r = roleOf(n);
     const bool isStandIn =
         r == Role::Boundary || r == Role::Transfer || r == Role::Encoded || r == Role::Inverse;
+    if (r == Role::Chunk) // where the node stood
+      return n.phase == Phase::Forward ? Role::Forward : Role::Backward;
     return !isStandIn ? r : n.phase == Phase::Forward ? Role::Forward : Role::Clone;
   }
 

@@ -35,6 +35,7 @@ LiveKind LiveSets::kind(const Graph &g, const GraphProblem &p, size_t instance) 
   case StandIn::Encoding:
     return LiveKind::Encoded;
   case StandIn::Boundary: // a view
+  case StandIn::Chunk:
   case StandIn::None:
     break;
   }

@@ -45,7 +45,7 @@ std::optional<Attrs> movedAttrs(const Node &n, int64_t rank) {
     isTold |= a.axes != AxisRole::None;
     if (a.axes == AxisRole::Axis)
       attrs.set(a.name, moved(attrs.getInt(a.name), rank));
-    else if (a.axes == AxisRole::EachAxis)
+    else if (a.axes == AxisRole::EachAxis || a.axes == AxisRole::Limits)
       attrs.set(a.name, movedEntries(attrs.getInts(a.name)));
   }
   return isTold ? std::optional<Attrs>(std::move(attrs)) : std::nullopt;

@@ -1,5 +1,6 @@
 #include "passes/lower/convert.h"
 
+#include "ir/builder.h"
 #include "ir/check.h"
 #include "ir/element.h"
 #include "passes/rebuild.h"
@@ -83,6 +84,13 @@ llvm::Expected<Graph> withPrecision(const Graph &g, DType to) {
       continue;
     }
     auto copy = r.copyNodeWith(NodeId(i), converted(n.attrs, to));
+    if (!copy && n.op->viewOffset) { // the part does not begin at a place that the new type allows
+      llvm::consumeError(copy.takeError());
+      Builder b(r.to(), n.phase);
+      ExpandContext context{b, n.attrs, {r.map(n.operands[0])}};
+      r.setMap(n.firstResult, n.op->expand(context)[0]);
+      continue;
+    }
     if (!copy)
       return addNote(locate(copy.takeError(), g.whereIs(NodeId(i))),
                      llvm::formatv("while converting the graph to {0}", dtypeName(to)).str());

@@ -41,9 +41,10 @@ public:
       return makeError("the arena would take over 2^62 bytes, the most that is supported; make "
                        "sizes smaller");
     layout_.valueOffset.assign(g_.numValues(), Layout::kPersistent);
+    const std::vector<int64_t> within = storageOffsets(g_);
     for (uint32_t v = 0; v < g_.numValues(); ++v)
       if (uint32_t b = bufferOf_[roots_[v].index]; b != kNone)
-        layout_.valueOffset[v] = buffersOf(ValueId(v))[b].offset;
+        layout_.valueOffset[v] = buffersOf(ValueId(v))[b].offset + within[v];
     for (auto [id, buffer] : workspaces_)
       layout_.workspaceOffset[id.index] = inArena()[buffer].offset;
     return std::move(layout_);

@@ -17,7 +17,7 @@ llvm::SmallVector<InPlace, 2> inPlacePairs(const Node &n,
     // Sizes are compared unrounded: a broadcast operand may round up to the same size, but its
     // elements are read more than once.
     const bool isSameSize = from.bytes == made.bytes;
-    if (!from.isPersistent && !made.isPersistent && isSameSize &&
+    if (!from.isPersistent && !from.isPart && !made.isPersistent && isSameSize &&
         (sharing == 1 || n.op->is(kElementwise)))
       pairs.push_back(pair);
   }
@@ -28,7 +28,8 @@ llvm::SmallVector<InPlace, 2> inPlacePairs(const Graph &g, NodeId id,
                                            llvm::ArrayRef<ValueId> roots) {
   return inPlacePairs(g.node(id), [&](ValueId v) {
     const ValueId root = roots[v.index];
-    return InPlaceStorage{root, false, g.type(root).bytes(), !g.value(root).def};
+    const int64_t bytes = g.type(root).bytes();
+    return InPlaceStorage{root, false, bytes, g.type(v).bytes() != bytes, !g.value(root).def};
   });
 }
 

@@ -11,6 +11,7 @@ struct InPlaceStorage {
   ValueId root;           // the value that owns the storage
   bool isOfOther = false; // `root` is an id of a second graph (the inverse rules)
   int64_t bytes = 0;
+  bool isPart = false; // the operand is only a part of it
   bool isPersistent = false;
 
   bool isSame(const InPlaceStorage &o) const { return root == o.root && isOfOther == o.isOfOther; }

@@ -13,10 +13,19 @@ std::vector<NodeId> inversesIn(const Graph &g) {
   return found;
 }
 
-llvm::BitVector dependOnInverses(const Graph &g) {
+// Whether the node adds the sums of two chunks, where the whole has one sum.
+static bool addsChunks(const Graph &g, const Node &n) {
+  if (!n.is(StandIn::Chunk) || n.op->name != "add")
+    return false;
+  const NodeId def = g.value(n.from.restores).def;
+  return !def || g.node(def).op != n.op;
+}
+
+llvm::BitVector roundedValues(const Graph &g) {
   llvm::BitVector depend(unsigned(g.numValues()));
-  for (NodeId id : inversesIn(g))
-    depend.set(g.node(id).firstResult.index);
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    if (const Node &n = g.node(NodeId(i)); n.is(StandIn::Inverse) || addsChunks(g, n))
+      depend.set(n.firstResult.index);
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
     if (llvm::any_of(n.operands, [&](ValueId v) { return depend.test(v.index); }))
@@ -27,6 +36,8 @@ llvm::BitVector dependOnInverses(const Graph &g) {
 
 Graph originalOf(const Graph &g) {
   std::vector<NodeId> order;
+  for (size_t i = 0; i < g.numReplaced(); ++i)
+    order.push_back(g.replaced(i));
   for (uint32_t i = 0; i < g.numNodes(); ++i)
     if (const Node &n = g.node(NodeId(i)); !n.isStandIn())
       order.push_back(NodeId(i));
@@ -51,6 +62,10 @@ Graph originalOf(const Graph &g) {
   if (g.loss)
     r.setMap(g.loss, r.map(originalValue(g, g.loss)));
   Graph out = r.finish(outputs);
+  for (size_t i = 0; i < g.outputs().size(); ++i) // chunks that make an output have its name
+    if (const ValueId v = g.outputs()[i];
+        Graph::isReplaced(g.value(originalValue(g, v)).def) && !out.find(g.valueName(v)))
+      out.rename(out.outputs()[i], g.valueName(v));
   out.record.policy = PlannedBy::Nothing;
   out.record.target.clear();
   out.record.budgetBytes.reset();

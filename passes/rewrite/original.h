@@ -14,7 +14,8 @@ Graph originalOf(const Graph &g);
 // The last node of each inverse, whose first result replaces the value that it restores.
 std::vector<NodeId> inversesIn(const Graph &g);
 
-// By value: whether it depends on an inverse, so that its rounding differs from the original's.
-llvm::BitVector dependOnInverses(const Graph &g);
+// By value: whether its rounding may differ from the original's, because it depends on an inverse,
+// or on sums of chunks that were added.
+llvm::BitVector roundedValues(const Graph &g);
 
 } // namespace isthmus

@@ -20,6 +20,8 @@ struct Ways {
   bool fetch = false;  // by a copy to the host's memory and back; needs a target with a link
   bool encode = false; // by a smaller encoding, where the reader's row has one
   bool invert = false; // by the inverse of a reader's row; this rounds
+  bool chunk =
+      false; // regions may run chunk by chunk (passes/chunk); no alternative of the problem
   std::vector<std::string> neverInverted; // names of values whose inverses round too much
   size_t iterations = 0;         // for inverses of fixed points: at least kLeastIterations; 0: none
   int64_t hostBytes = INT64_MAX; // bytes of host memory for all offloads

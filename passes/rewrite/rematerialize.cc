@@ -18,7 +18,7 @@ public:
     r_.copyInputs();
     for (plan::OpIndex op : s_)
       emit(p_.derivationOf(op));
-    if (!isInOrder_)
+    if (!isInOrder_ && g_.numReplaced() == 0) // else all nodes say so already
       for (uint32_t i = 0; i < g_.numNodes(); ++i)
         if (first_[i])
           r_.to().editNode(first_[i]).from.sourceIndex = i;
@@ -74,7 +74,7 @@ private:
     for (size_t i = 0; i < g_.outputs().size(); ++i) {
       OutputRole role = g_.role(i);
       const NodeId def = role.of ? g_.value(role.of).def : NodeId();
-      if (!def || !first_[def.index])
+      if (!def || Graph::isReplaced(def) || !first_[def.index])
         continue;
       role.of = out.node(first_[def.index]).result(g_.value(role.of).resultIndex);
       out.setRole(i, role);

@@ -20,6 +20,7 @@
 #include "ir/text/printer.h"
 #include "ir/verifier.h"
 #include "passes/checkpoint/policy.h"
+#include "passes/chunk/request.h"
 #include "passes/compile/inverted.h"
 #include "passes/differentiate/differentiate.h"
 #include "passes/differentiate/mode.h"
@@ -245,8 +246,27 @@ llvm::Expected<Graph> inverse(Run &r) {
   return inverted(r.graph, {}, *ys, *xs);
 }
 
+llvm::Expected<Graph> inChunks(Run &r) {
+  auto text = r.options.need("at");
+  if (!text)
+    return text.takeError();
+  auto request = parseChunkRequest(*text);
+  if (!request)
+    return request.takeError();
+  return chunkedAsAsked(r.graph, *request);
+}
+
+llvm::Expected<Graph> microBatched(Run &r) {
+  auto number = r.options.need("number");
+  if (!number)
+    return number.takeError();
+  return inMicroBatches(r.graph, std::atoll(number->c_str()));
+}
+
 using Pass = llvm::Expected<Graph> (*)(Run &);
 const std::map<std::string, Pass> kPasses = {
+    {"chunk", inChunks},
+    {"micro-batches", microBatched},
     {"mode", inMode},
     {"idle-drops", [](Run &r) -> llvm::Expected<Graph> { return withoutIdleDrops(r.graph); }},
     {"training-step", stepOf},

@@ -13,8 +13,8 @@ namespace isthmus {
 using llvm::toString;
 
 llvm::ArrayRef<llvm::StringRef> GraphChecker::names() {
-  static constexpr llvm::StringRef all[] = {"text",   "run",   "rewrites",  "first",
-                                            "second", "twice", "precision", "halves"};
+  static constexpr llvm::StringRef all[] = {"text",  "run",       "rewrites", "first", "second",
+                                            "twice", "precision", "halves",   "chunks"};
   return all;
 }
 
@@ -39,8 +39,9 @@ std::string GraphChecker::check(const Graph &g, uint64_t seed, llvm::StringRef n
   Case c{g, seed, drawInputs(g, seed), seed % 2 ? withoutDeadNodes(*training) : *training};
   using Check = std::string (GraphChecker::*)(const Case &);
   static constexpr Check checks[] = {
-      &GraphChecker::text,   &GraphChecker::run,   &GraphChecker::rewrites,  &GraphChecker::first,
-      &GraphChecker::second, &GraphChecker::twice, &GraphChecker::precision, &GraphChecker::halves};
+      &GraphChecker::text,      &GraphChecker::run,    &GraphChecker::rewrites,
+      &GraphChecker::first,     &GraphChecker::second, &GraphChecker::twice,
+      &GraphChecker::precision, &GraphChecker::halves, &GraphChecker::chunks};
   for (size_t i = 0; i < names().size(); ++i)
     if (names()[i] == name)
       return fail((this->*checks[i])(c));

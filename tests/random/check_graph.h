@@ -18,6 +18,7 @@ struct CheckCounts {
   size_t twice = 0, twiceNodes = 0, again = 0;
   // Differences that disagreed with the gradient of a function that jumps.
   size_t excused = 0;
+  size_t chunked = 0; // graphs in chunks
 };
 
 class GraphChecker {
@@ -38,6 +39,8 @@ public:
   //              them; and graphs with first gradients that are rewritten, printed, parsed and
   //              differentiated again give the same bits
   //   precision  f64: the outputs in f32 are nearly the same
+  //   chunks     graphs whose regions run in chunks have the bits of the whole, but where sums are
+  //              rounded in parts, and the whole can be recovered from them, also after a plan
   //   halves     f64: in bf16 or f16 the executor gives the interpreter's bits, also of gradients
   // Returns "", or the name of the check, a colon, and what differs.
   std::string check(const Graph &g, uint64_t seed);
@@ -68,6 +71,9 @@ private:
   std::string twice(const Case &c);
   std::string precision(const Case &c);
   std::string halves(const Case &c);
+  std::string chunks(const Case &c);
+  std::string inChunks(const Graph &whole, const Graph &g, const Case &c,
+                       const std::vector<Tensor> &want);
 
   std::string rewritesOf(const Graph &g, const NamedTensors &inputs, uint64_t seed,
                          RewriteCounts &counts);

@@ -210,7 +210,7 @@ public:
     auto want = run(original, inputs), got = run(*g, inputs);
     if (!want || !got)
       return errorsOf(want, got);
-    if (std::string d = differ(*g, *got, *want, dependOnInverses(*g)); !d.empty())
+    if (std::string d = differ(*g, *got, *want, roundedValues(*g)); !d.empty())
       return "the text and its original differ: " + d;
     auto problem = extractProblem(original, runner_.plain().target());
     if (!problem)

@@ -109,6 +109,7 @@ TEST(RandomGraphs, KeepAllPromises) {
   EXPECT_GT(checker.counts.secondOrder.rewrites, checker.counts.twice * 3);
   EXPECT_GT(checker.counts.secondOrder.clones, checker.counts.twice * 20);
   EXPECT_GT(checker.counts.again, checker.counts.twice * 3);
+  EXPECT_GT(checker.counts.chunked, checker.counts.graphs);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "tests/testing/interpret.h"
 
 #include "ir/check.h"
+#include "ir/view.h"
 
 namespace isthmus {
 
@@ -8,7 +9,7 @@ llvm::Expected<std::vector<Tensor>> interpretCall(const KernelTable &kernels, co
                                                   llvm::ArrayRef<Tensor> operands,
                                                   const InterpretOptions &options) {
   if (call.op->is(kView))
-    return std::vector<Tensor>{Tensor{call.results[0], operands[0].owner, operands[0].data}};
+    return std::vector<Tensor>{viewOf(call, operands[0])};
   auto kernel = kernels.prepare(call, KernelOptions{options.threads});
   if (!kernel)
     return kernel.takeError();

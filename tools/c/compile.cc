@@ -47,12 +47,14 @@ static isthmus_status checkOptions(const isthmus_compile_options &o, isthmus_err
     const char *name;
     int64_t value, least, most;
   };
-  constexpr int64_t kWays = ISTHMUS_RECOMPUTE | ISTHMUS_INVERT | ISTHMUS_FETCH | ISTHMUS_ENCODE;
+  constexpr int64_t kWays =
+      ISTHMUS_RECOMPUTE | ISTHMUS_INVERT | ISTHMUS_FETCH | ISTHMUS_ENCODE | ISTHMUS_CHUNK;
   for (const Choice &c : {Choice{"mode", o.mode, ISTHMUS_BY_RULE, ISTHMUS_AS_WRITTEN},
                           {"precision", o.precision, -1, ISTHMUS_F16},
                           {"layout", o.layout, ISTHMUS_AUTO_LAYOUT, ISTHMUS_CHANNELS_LAST},
                           {"policy", o.policy, ISTHMUS_NO_CHOICE, ISTHMUS_AS_IS},
-                          {"allow", int64_t(o.allow), 1, kWays}})
+                          {"allow", int64_t(o.allow), 1, kWays},
+                          {"micro_batches", o.micro_batches, 0, INT64_MAX}})
     if (c.value < c.least || c.value > c.most)
       return fail(
           ISTHMUS_BAD_CALL,
@@ -66,6 +68,10 @@ static isthmus_status checkOptions(const isthmus_compile_options &o, isthmus_err
                               Ways::kLeastIterations, Ways::kMostIterations, o.iterations)
                     .str(),
                 error);
+  for (size_t i = 0; i < o.num_chunks; ++i)
+    if (!o.chunks || !o.chunks[i])
+      return fail(ISTHMUS_BAD_CALL, "'chunks' is to have 'num_chunks' texts, and has a null",
+                  error);
   return checkNumbers({{"budget_share", o.budget_share},
                        {"max_inverse_error", o.max_inverse_error},
                        {"max_added", o.max_added == -1 ? 0 : o.max_added},
@@ -108,6 +114,7 @@ static Ways waysOf(const isthmus_compile_options &o) {
   ways.invert = o.allow & ISTHMUS_INVERT;
   ways.fetch = o.allow & ISTHMUS_FETCH;
   ways.encode = o.allow & ISTHMUS_ENCODE;
+  ways.chunk = o.allow & ISTHMUS_CHUNK;
   ways.iterations = size_t(o.iterations);
   if (o.host_memory >= 0)
     ways.hostBytes = o.host_memory;
@@ -124,6 +131,13 @@ static llvm::Expected<CompileOptions> optionsOf(const isthmus_compile_options &g
   o.layout = ChannelLayout(given.layout);
   o.plan = choiceOf(given);
   o.ways = waysOf(given);
+  o.microBatches = given.micro_batches;
+  for (size_t i = 0; i < given.num_chunks; ++i) {
+    auto request = parseChunkRequest(given.chunks[i]);
+    if (!request)
+      return request.takeError();
+    o.chunks.push_back(std::move(*request));
+  }
   if (given.memory_limit_bytes >= 0)
     o.memoryLimitBytes = given.memory_limit_bytes;
   if (given.max_added >= 0)
@@ -285,6 +299,7 @@ isthmus_status isthmus_compiled_get_figures(const isthmus_compiled *compiled,
     figures->transfers = f.transfers;
     figures->inversions = f.inversions;
     figures->encodings = f.encodings;
+    figures->chunks = f.chunks;
     return ISTHMUS_OK;
   });
 }

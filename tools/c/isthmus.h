@@ -36,7 +36,7 @@ extern "C" {
 /* Raised by every change after which a program must be compiled anew. Structs begin with their
  * size, so they can grow without a new version: a field that a program's smaller struct lacks is
  * null, 0 or the default. */
-#define ISTHMUS_ABI_VERSION 3
+#define ISTHMUS_ABI_VERSION 4
 ISTHMUS_API int32_t isthmus_abi_version(void);
 ISTHMUS_API const char *isthmus_version(void); /* "0.1.0" */
 
@@ -342,6 +342,7 @@ typedef enum { ISTHMUS_F32 = 0, ISTHMUS_F64 = 1, ISTHMUS_BF16 = 2, ISTHMUS_F16 =
 #define ISTHMUS_INVERT 2 /* from results computed from it, which rounds */
 #define ISTHMUS_FETCH 4  /* from the host's memory; needs a target with a link */
 #define ISTHMUS_ENCODE 8 /* by keeping a smaller value instead, such as a mask */
+#define ISTHMUS_CHUNK 16 /* by never making it whole: regions run part by part */
 
 /* The options of `isthmus opt`, by its names where they are not its own. The same graph, options
  * and target give the same plan as there, byte for byte. */
@@ -373,6 +374,10 @@ typedef struct {
   double link;              /* bytes a second to the host's memory; 0: the target's own */
   const char *costs;        /* isthmus.costs/1, measured times as `isthmus profile -o` writes them; null:
                                the target's estimates */
+
+  const char *const *chunks; /* regions to run in chunks, each as "%logits:axis=0,chunks=8" */
+  size_t num_chunks;
+  int64_t micro_batches; /* parts of the batch in which the whole step runs; 0: it runs whole */
 
   double effort; /* as that of isthmus_plan_options, as are the five below */
   uint64_t seed; /* of the search, and of inputs that are drawn */
@@ -411,6 +416,7 @@ typedef struct {
   int64_t lower_bound_bytes, smallest_budget_bytes; /* -1: not known */
   double recompute_overhead, lower_bound_overhead;  /* NaN: not known */
   uint64_t nodes, clones, transfers, inversions, encodings;
+  uint64_t chunks; /* nodes that run a part of a region or put parts together */
 } isthmus_compiled_figures;
 ISTHMUS_API isthmus_status isthmus_compiled_get_figures(const isthmus_compiled *compiled,
                                                         isthmus_compiled_figures *figures,

@@ -185,6 +185,8 @@ struct CompileOptions {
   std::optional<std::int64_t> hostMemory;
   double link = 0;
   std::string costs;
+  std::vector<std::string> chunks; // "%logits:axis=0,chunks=8"
+  std::int64_t microBatches = 0;
 
   double effort = 0;
   std::uint64_t seed = 0;
@@ -322,6 +324,12 @@ inline Compiled Graph::compile(const CompileOptions &o, const isthmus_target *ta
   given.host_memory = o.hostMemory.value_or(-1);
   given.link = o.link;
   given.costs = detail::orNull(o.costs);
+  std::vector<const char *> chunks;
+  for (const std::string &chunk : o.chunks)
+    chunks.push_back(chunk.c_str());
+  given.chunks = chunks.data();
+  given.num_chunks = chunks.size();
+  given.micro_batches = o.microBatches;
   given.effort = o.effort;
   given.seed = o.seed;
   detail::Progress progress{o.progress};

@@ -38,6 +38,7 @@ Ways waysOf(const PlanFlags &o) {
     ways.fetch = o.allows(kFetchWay);
     ways.encode = o.allows(kEncodeWay);
     ways.invert = o.allows(kInvertWay);
+    ways.chunk = o.allows(kChunkWay);
   }
   ways.iterations = o.iterations.value_or(0);
   ways.hostBytes = o.hostMemory.value_or(ways.hostBytes);
@@ -67,6 +68,8 @@ llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const P
                                             : ChannelLayout::Auto;
   o.plan = planOf(plan);
   o.ways = waysOf(plan);
+  o.chunks = plan.chunks;
+  o.microBatches = plan.microBatches.value_or(0);
   o.memoryLimitBytes = plan.memoryLimit;
   o.mostAdded = plan.maxAdded;
   o.effort = plan.effort;

@@ -245,11 +245,31 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
           "--allow", o.allow,
           "how tensors may be rematerialized within a budget, separated by commas: recompute; "
           "invert, from results computed from them, which rounds; fetch, from the host's memory; "
-          "encode, by keeping a smaller value instead, such as a mask; default: recompute")
+          "encode, by keeping a smaller value instead, such as a mask; chunk, by never making them "
+          "whole: regions run part by part; default: recompute")
       ->group(group)
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({kRecomputeWay, kInvertWay, kFetchWay, kEncodeWay}));
+      ->check(CLI::IsMember({kRecomputeWay, kInvertWay, kFetchWay, kEncodeWay, kChunkWay}));
+  verb.add_option_function<std::vector<std::string>>(
+          "--chunk",
+          [&o](const std::vector<std::string> &texts) {
+            for (const std::string &text : texts) {
+              auto request = parseChunkRequest(text);
+              if (!request)
+                throw CLI::ValidationError("--chunk", plainMessage(request.takeError()));
+              o.chunks.push_back(std::move(*request));
+            }
+          },
+          "a value that is never made whole, as %logits:axis=0,chunks=8: the nodes around it run "
+          "part by part, whatever the plan; repeatable")
+      ->group(group)
+      ->type_name("TEXT ...");
+  verb.add_option("--microbatches", o.microBatches,
+                  "run the whole step in so many parts of the batch, axis 0 of all inputs; where a "
+                  "node needs the whole batch, such as a batch norm, the parts meet")
+      ->group(group)
+      ->check(CLI::Range(int64_t(2), int64_t(1) << 40));
   verb.add_option("--max-inverse-error", o.maxInverseError,
                   "with --allow=invert: the largest error of a rebuilt tensor, as a share of its "
                   "largest element, measured on the first step; tensors above it are "

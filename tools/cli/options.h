@@ -3,6 +3,7 @@
 
 #include "ir/diagnostics.h"
 #include "passes/checkpoint/policy.h"
+#include "passes/chunk/request.h"
 #include "passes/compile/budget.h"
 #include "llvm/ADT/STLExtras.h"
 #include <map>
@@ -21,7 +22,7 @@ constexpr const char *kAutoLayout = "auto", *kFirstLayout = "channels-first",
 
 // Words of --allow.
 constexpr const char *kRecomputeWay = "recompute", *kInvertWay = "invert", *kFetchWay = "fetch",
-                     *kEncodeWay = "encode";
+                     *kEncodeWay = "encode", *kChunkWay = "chunk";
 
 struct ModelOptions {
   std::string model; // path, or "-"
@@ -60,12 +61,14 @@ struct PlanFlags {
   double effort = 0;                  // 0: by the size of the graph
   std::string costs;                  // a file; empty: as estimated
   std::vector<std::string> allow;     // words of --allow; empty: recompute
-  std::optional<int64_t> hostMemory;  // bytes; none: no bound
-  std::optional<double> link;         // bytes a second; none: the device's own rate
+  std::vector<ChunkRequest> chunks;
+  std::optional<int64_t> microBatches;
+  std::optional<int64_t> hostMemory; // bytes; none: no bound
+  std::optional<double> link;        // bytes a second; none: the device's own rate
   std::optional<double> maxInverseError;
   std::optional<size_t> iterations; // of each fixed point; none: no fixed points
   bool isChosen() const { return policy || checkpoints || budget; }
-  bool any() const { return isChosen() || hasBudget(); }
+  bool any() const { return isChosen() || hasBudget() || !chunks.empty() || microBatches; }
   bool hasBudget() const { return budget || memoryLimit; }
   bool allows(llvm::StringRef way) const { return llvm::is_contained(allow, way); }
 };

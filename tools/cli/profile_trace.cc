@@ -16,6 +16,7 @@ Part partOf(const Node &n) {
     return Part::Encoded;
   case StandIn::Transfer:
     return Part::Copied;
+  case StandIn::Chunk:
   case StandIn::None:
     break;
   }

@@ -47,6 +47,8 @@ llvm::Error opt(const Options &o) {
         llvm::formatv(", {0} transfers ({1} on the host)", r.transfers, bytesText(r.hostBytes));
   if (r.inversions)
     others += llvm::formatv(", {0} inverses", r.inversions);
+  if (r.chunks)
+    others += llvm::formatv(", {0} nodes in chunks", r.chunks);
   if (r.encodings)
     others += llvm::formatv(", {0} encodings", r.encodings);
   Console::get().line(

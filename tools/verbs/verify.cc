@@ -23,7 +23,7 @@ struct Options {
 
 struct Result {
   Tensor tensor;
-  bool isRounded = false;     // an inverse changed its rounding
+  bool isRounded = false;     // an inverse or a sum of chunks changed its rounding
   bool isModelOutput = false; // of a step: neither its loss, a gradient nor a next state
 };
 using Results = std::map<std::string, Result>;
@@ -118,7 +118,7 @@ llvm::Expected<Side> sideOf(const std::string &path, Graph g, const CompileOptio
   if (writes)
     if (llvm::Error failed = writeOutputsOf(step, e, o))
       return failed;
-  const llvm::BitVector isRounded = dependOnInverses(step);
+  const llvm::BitVector isRounded = roundedValues(step);
   for (size_t i = 0; i < step.outputs().size(); ++i) {
     const ValueId v = step.outputs()[i];
     auto t = e.fetch(v);
@@ -172,7 +172,8 @@ std::string compare(const Result &a, const Result &b, double maxError, double &w
   worst = std::max(worst, error);
   if (error <= maxError)
     return "";
-  return llvm::formatv("it depends on inverses, and is off by {0:e1} of its largest element; "
+  return llvm::formatv("it depends on inverses or sums of chunks, and is off by {0:e1} of its "
+                       "largest element; "
                        "--max-inverse-error allows {1:e1}",
                        error, maxError)
       .str();
@@ -202,9 +203,9 @@ public:
         differs("output '%" + name + "' of '" + a.path + "' is not in '" + b.path + "'");
     }
     if (!left.empty())
-      Console::get().note("not compared, because '" + b.path +
-                          "' is a step without these outputs of the model: " +
-                          llvm::join(left, ", "));
+      Console::get().note(
+          "not compared, because '" + b.path +
+          "' is a step without these outputs of the model: " + llvm::join(left, ", "));
   }
 
   llvm::Error end() {
@@ -212,10 +213,10 @@ public:
       return llvm::make_error<ExitError>(std::move(diags_), kDiffers);
     std::string told = llvm::formatv("{0} outputs are equal bit for bit", numExact_);
     if (numRounded_ > 0)
-      told +=
-          llvm::formatv("; {0} depend on inverses, and are off by {1:e1} of their largest element "
-                        "at most",
-                        numRounded_, worst_);
+      told += llvm::formatv("; {0} depend on inverses or sums of chunks, and are off by {1:e1} of "
+                            "their largest element "
+                            "at most",
+                            numRounded_, worst_);
     Console::get().line(told);
     return llvm::Error::success();
   }
@@ -276,7 +277,8 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("OTHER", o->other, "the model to compare with")->required();
   app.add_option("--device", o->device, "the device on which both run")->capture_default_str();
   app.add_option("--max-inverse-error", o->maxInverseError,
-                 "how far outputs that depend on inverses may be off, as a share of their largest "
+                 "how far outputs that depend on inverses or on sums of chunks may be off, as a "
+                 "share of their largest "
                  "element; all others are compared bit by bit")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);

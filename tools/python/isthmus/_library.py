@@ -118,6 +118,9 @@ class CompileOptions(ctypes.Structure):
         ("host_memory", c_int64),
         ("link", c_double),
         ("costs", c_char_p),
+        ("chunks", POINTER(c_char_p)),
+        ("num_chunks", c_size_t),
+        ("micro_batches", c_int64),
         ("effort", c_double),
         ("seed", c_uint64),
         ("progress", Progress),
@@ -158,7 +161,7 @@ _library = SharedLibrary(
     "libisthmus.so",
     "ISTHMUS_LIBRARY",
     "isthmus_",
-    3,
+    4,
     {
         "budget_parse": [c_char_p, POINTER(c_int64), POINTER(c_double)],
         "problem_from_arrays": [POINTER(Arrays), OUT],

@@ -28,7 +28,7 @@ _POLICIES = {"none": 1, "speed": 2, "memory": 3, "collection": 4}
 _BUDGET = 5
 _LAYOUTS = {"auto": 0, "channels-first": 1, "channels-last": 2}
 _PRECISIONS = {"f32": 0, "f64": 1, "bf16": 2, "f16": 3}
-_WAYS = {"recompute": 1, "invert": 2, "fetch": 4, "encode": 8}
+_WAYS = {"recompute": 1, "invert": 2, "fetch": 4, "encode": 8, "chunk": 16}
 
 Value = TypeVar("Value")
 
@@ -75,6 +75,8 @@ def plan_options(
     host_memory: BudgetLike | None,
     link: BudgetLike | None,
     costs: str | os.PathLike[str] | None,
+    chunk: Names | None,
+    microbatches: SupportsIndex | None,
 ) -> None:
     """Sets how the plan is chosen."""
     if sum(way is not None for way in (policy, checkpoints, budget)) > 1:
@@ -98,6 +100,12 @@ def plan_options(
     _set_ways(options, allow, max_inverse_error, iterations, host_memory, searches=budget is not None or memory_limit is not None)
     if link is not None:
         options.link = float(parse_size(link[:-2] if isinstance(link, str) and link.endswith("/s") else link, "a link's rate, bytes a second,"))
+    if chunk is not None:
+        chunks = [chunk] if isinstance(chunk, str) else list(chunk)
+        options.chunks = (ctypes.c_char_p * len(chunks))(*(text.encode() for text in chunks))
+        options.num_chunks = len(chunks)
+    if microbatches is not None:
+        options.micro_batches = operator.index(microbatches)
     if costs is not None:
         with open(costs, "rb") as file:
             options.costs = file.read()

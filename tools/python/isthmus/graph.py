@@ -92,6 +92,8 @@ class Graph:
         host_memory: BudgetLike | None = None,
         link: BudgetLike | None = None,
         costs: str | os.PathLike[str] | None = None,
+        chunk: Names | None = None,
+        microbatches: SupportsIndex | None = None,
         loss: str | None = None,
         wrt: Names | None = None,
         class_axis: SupportsIndex = 1,
@@ -115,8 +117,9 @@ class Graph:
         budget, policy, checkpoints: one of the three at most; none keeps everything, or with `memory_limit` searches a plan within it.
         budget, memory_limit, host_memory: sizes, as `isthmus.plan` takes a budget.
         max_added: the most that the plan may add to the step's cost, "50%" or 0.5; None: no limit, and for budget "min" 100 %.
-        allow: how tensors may be restored within a budget: "recompute,invert,fetch,encode", or a list; None: recompute.
+        allow: how tensors may be restored within a budget: "recompute,invert,fetch,encode,chunk", or a list; None: recompute.
         costs: a file of measured times, as `isthmus profile -o` writes it.
+        chunk: regions to run part by part, "%logits:axis=0,chunks=8" or a list of such; microbatches: the whole step in so many parts.
         wrt, checkpoints: a list of names, or a string with commas and wildcards.
         threads: of the CPU; 0: OMP_NUM_THREADS, or one for each core.
         device: "cpu", this machine, which needs the library that runs graphs; "counting", the same without running anything; "generic", a
@@ -151,6 +154,8 @@ class Graph:
             host_memory=host_memory,
             link=link,
             costs=costs,
+            chunk=chunk,
+            microbatches=microbatches,
         )
         compiling.search_options(options, effort, seed)
         made = compiling.compiled(self._handle, options, device, compiling.thread_count(threads), progress)

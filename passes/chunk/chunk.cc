@@ -1,0 +1,336 @@
+#include "passes/chunk/chunk.h"
+
+#include "ir/builder.h"
+#include "ir/check.h"
+#include "ir/factors.h"
+#include "ir/provenance.h"
+#include "passes/rebuild.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallSet.h"
+
+namespace isthmus {
+namespace {
+
+constexpr int64_t kAlignment = 64; // of a part (ir/ops/parts.cc)
+
+class Chunking {
+public:
+  Chunking(const Graph &g, const ChunkRegion &region, int64_t chunks)
+      : g_(g), region_(region), chunks_(chunks), r_(g), isEmitted_(unsigned(g.numNodes())),
+        originals_(g.numValues()) {}
+
+  Graph run() {
+    r_.copyInputs();
+    for (const Input &i : g_.inputs())
+      originals_[i.value.index] = r_.map(i.value);
+    findTurns();
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (!region_.has(NodeId(i)))
+        emit(NodeId(i));
+      else if (const uint32_t turn = turnOf_.lookup(NodeId(i)); lastOf_[turn] == NodeId(i))
+        emitTurn(turn);
+    keepReplaced();
+    return finish();
+  }
+
+private:
+  // --- Turns: a node is in the turn after all nodes on which it depends by way of nodes outside.
+
+  void findTurns() {
+    std::vector<uint32_t> after(g_.numNodes(), 0); // by node: the first turn that may depend on it
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      const bool isIn = region_.has(NodeId(i));
+      uint32_t turn = 0;
+      for (ValueId v : g_.node(NodeId(i)).operands)
+        if (const NodeId def = g_.value(v).def; def && !Graph::isReplaced(def))
+          turn = std::max(turn, after[def.index] + (!isIn && region_.has(def)));
+      after[i] = turn;
+      if (!isIn)
+        continue;
+      turnOf_[NodeId(i)] = turn;
+      if (lastOf_.size() <= turn)
+        lastOf_.resize(turn + 1);
+      lastOf_[turn] = NodeId(i);
+    }
+  }
+
+  // --- The order
+
+  // Emits a node outside of the region, after those that it needs and that come later in the order.
+  void emit(NodeId first) {
+    std::vector<NodeId> stack{first};
+    while (!stack.empty()) {
+      const NodeId id = stack.back();
+      if (isEmitted_.test(id.index)) {
+        stack.pop_back();
+        continue;
+      }
+      const size_t before = stack.size();
+      for (ValueId v : g_.node(id).operands)
+        if (const NodeId def = g_.value(v).def; def && !Graph::isReplaced(def)) {
+          if (region_.has(def))
+            emitTurn(turnOf_.lookup(def));
+          else if (!isEmitted_.test(def.index))
+            stack.push_back(def);
+        }
+      if (stack.size() > before)
+        continue;
+      copy(id);
+      stack.pop_back();
+    }
+  }
+
+  void copy(NodeId id) {
+    isEmitted_.set(id.index);
+    const NodeId now = r_.copyNode(id);
+    for (uint32_t k = 0; k < g_.node(id).numResults; ++k)
+      originals_[g_.node(id).result(k).index] = r_.to().node(now).result(k);
+    r_.to().editNode(now).from.sourceIndex = sourceOf(id);
+  }
+
+  std::optional<uint32_t> sourceOf(NodeId id) const {
+    const Node &n = g_.node(id);
+    return n.isStandIn() ? n.from.sourceIndex
+                         : std::optional<uint32_t>(n.from.sourceIndex.value_or(id.index));
+  }
+
+  void emitTurn(uint32_t turn) {
+    if (!turnsEmitted_.insert(turn).second)
+      return;
+    std::vector<NodeId> nodes;
+    for (NodeId id : region_.nodes)
+      if (turnOf_.lookup(id) == turn)
+        nodes.push_back(id);
+    for (NodeId id : nodes)
+      for (ValueId v : g_.node(id).operands)
+        if (const NodeId def = g_.value(v).def; def && !Graph::isReplaced(def)) {
+          if (!region_.has(def))
+            emit(def);
+          else if (turnOf_.lookup(def) < turn)
+            emitTurn(turnOf_.lookup(def));
+        }
+    for (int64_t k = 0; k < chunks_; ++k) {
+      parts_.clear();
+      for (NodeId id : nodes)
+        emitChunk(id, k);
+    }
+  }
+
+  // --- Chunks
+
+  struct Range {
+    int64_t start, size;
+  };
+  // Chunk k of an axis of `length` elements.
+  Range rangeOf(int64_t k, int64_t length) const {
+    const int64_t block = length / region_.units, from = region_.units * k / chunks_,
+                  to = region_.units * (k + 1) / chunks_;
+    return {from * block, (to - from) * block};
+  }
+  Range rangeOf(int64_t k, ValueId v) const {
+    return rangeOf(k, g_.type(v).dims[region_.axes.lookup(v)]);
+  }
+
+  bool isCut(ValueId v) const { return region_.axes.count(v) > 0; }
+  bool isMade(ValueId v) const {
+    const NodeId def = g_.value(v).def;
+    return def && region_.has(def);
+  }
+
+  void emitChunk(NodeId id, int64_t k) {
+    const Node &n = g_.node(id);
+    Builder b(r_.to(), n.phase);
+    b.device = n.device;
+    b.loc = n.loc;
+    ValueList operands;
+    for (ValueId v : n.operands)
+      operands.push_back(!isCut(v) ? r_.map(v) : isMade(v) ? chunks_of_[v][size_t(k)] : part(v, k));
+    Attrs attrs = n.attrs;
+    if (isCut(n.firstResult)) {
+      const Range range = rangeOf(k, n.firstResult);
+      attrs =
+          attrsOfChunk(g_.call(id), region_.axes.lookup(n.firstResult), range.start, range.size);
+    }
+    const bool goesOn =
+        k > 0 && n.numResults == 1 && !isCut(n.firstResult) && !n.op->accumulation.op.empty();
+    if (goesOn)
+      operands.insert(operands.begin() + n.op->accumulation.operand, r_.map(n.firstResult));
+    const NodeId made = b.createNode(goesOn ? n.op->accumulation.op : n.op->name, operands, attrs,
+                                     chunkName(n.firstResult, k));
+    mark(made, n.firstResult, k);
+    for (uint32_t i = 0; i < n.numResults; ++i)
+      take(b, n.result(i), r_.to().node(made).result(i), k, goesOn);
+  }
+
+  std::string chunkName(ValueId v, int64_t k) const {
+    return r_.freshName(g_.valueName(v).str() + ".c" + std::to_string(k));
+  }
+
+  void mark(NodeId made, ValueId v, int64_t k) { marked_.push_back({made, v, uint32_t(k)}); }
+
+  // Takes chunk k of a value: as a chunk, into its place in the whole, or into the sum.
+  void take(Builder &b, ValueId v, ValueId made, int64_t k, bool isSum) {
+    if (!isCut(v)) {
+      if (k > 0 && !isSum)
+        made = helper(b, "add", {r_.map(v), made}, {}, v, k);
+      r_.setMap(v, made);
+      return;
+    }
+    chunks_of_[v].push_back(made);
+    if (!isReadWhole(v))
+      return;
+    const int64_t axis = region_.axes.lookup(v);
+    ValueList operands{made};
+    if (k > 0)
+      operands.push_back(r_.map(v));
+    r_.setMap(v, helper(b, "write_part", operands,
+                        {{"axis", axis},
+                         {"start", rangeOf(k, v).start},
+                         {"size", g_.type(v).dims[size_t(axis)]}},
+                        v, k));
+  }
+
+  ValueId helper(Builder &b, const char *op, llvm::ArrayRef<ValueId> operands, Attrs attrs,
+                 ValueId v, int64_t k) {
+    const NodeId id = b.createNode(op, operands, std::move(attrs),
+                                   r_.freshName(g_.valueName(v).str() + ".to" + std::to_string(k)));
+    mark(id, v, k);
+    return r_.to().node(id).firstResult;
+  }
+
+  // Chunk k of a value from outside.
+  ValueId part(ValueId v, int64_t k) {
+    ValueId &made = parts_[v];
+    if (made)
+      return made;
+    const int64_t axis = region_.axes.lookup(v);
+    const Range range = rangeOf(k, v);
+    const Type &type = g_.type(v);
+    const int64_t step = type.bytes() / type.dims[size_t(axis)];
+    const bool liesThere = range.start * step % kAlignment == 0 &&
+                           llvm::all_of(llvm::makeArrayRef(type.dims).take_front(size_t(axis)),
+                                        [](int64_t d) { return d == 1; });
+    const NodeId def = g_.value(v).def;
+    Builder b(r_.to(), def ? g_.node(def).phase : Phase::Forward);
+    Attrs attrs;
+    if (liesThere) {
+      attrs = {{"axis", axis}, {"start", range.start}, {"size", range.size}};
+    } else {
+      Ints starts(type.dims.size(), 0), limits(type.dims.begin(), type.dims.end());
+      starts[size_t(axis)] = range.start;
+      limits[size_t(axis)] = range.start + range.size;
+      attrs = {{"starts", starts}, {"limits", limits}};
+    }
+    const NodeId id =
+        b.createNode(liesThere ? "part" : "slice", {r_.map(v)}, std::move(attrs), chunkName(v, k));
+    mark(id, v, k);
+    return made = r_.to().node(id).firstResult;
+  }
+
+  bool isReadWhole(ValueId v) {
+    if (readWhole_.empty()) {
+      readWhole_.resize(g_.numValues());
+      for (uint32_t i = 0; i < g_.numNodes(); ++i)
+        if (!region_.has(NodeId(i)))
+          for (ValueId o : g_.node(NodeId(i)).operands)
+            readWhole_[o.index] = true;
+      for (ValueId o : g_.outputs())
+        readWhole_[o.index] = true;
+    }
+    return readWhole_[v.index];
+  }
+
+  // --- What was replaced
+
+  // Copies the region's nodes, and those that were replaced before, as nodes that do not run. An
+  // output that chunks make has the name; the value that it replaces has another.
+  void keepReplaced() {
+    std::vector<std::pair<uint32_t, NodeId>> all; // in the source order
+    for (size_t i = 0; i < g_.numReplaced(); ++i)
+      all.emplace_back(*g_.node(g_.replaced(i)).from.sourceIndex, g_.replaced(i));
+    for (NodeId id : region_.nodes)
+      all.emplace_back(*sourceOf(id), id);
+    llvm::sort(all);
+    for (const auto &[place, id] : all)
+      keepReplaced(id);
+    for (const Marked &m : marked_) {
+      Node &n = r_.to().editNode(m.node);
+      n.standFor(original(m.value), StandIn::Chunk);
+      n.from.chunk = m.chunk;
+    }
+    for (ValueId v : g_.outputs())
+      if (isMade(v)) {
+        const std::string name = g_.valueName(v).str();
+        r_.to().rename(originals_[v.index], r_.freshName(name + ".whole"));
+        r_.to().rename(r_.map(v), name);
+      }
+  }
+
+  // The value of the new graph's original. `v` may be what chunks of an earlier region put
+  // together.
+  ValueId original(ValueId v) const { return originals_[originalValue(g_, v).index]; }
+
+  void keepReplaced(NodeId id) {
+    const Node &n = g_.node(id);
+    ValueList operands;
+    for (ValueId v : n.operands)
+      operands.push_back(original(v));
+    llvm::SmallVector<std::string, 2> names;
+    for (uint32_t i = 0; i < n.numResults; ++i)
+      names.push_back(g_.valueName(n.result(i)).str());
+    auto made = r_.to().addReplaced(*n.op, operands, n.attrs, names, n.phase);
+    if (!made)
+      ISTHMUS_CHECK(false, "a node that cannot be kept: " + toString(made.takeError()));
+    Node &kept = r_.to().editNode(*made);
+    kept.marks = n.marks;
+    kept.device = n.device;
+    kept.loc = n.loc;
+    kept.from.sourceIndex = Graph::isReplaced(id) ? n.from.sourceIndex : sourceOf(id);
+    for (uint32_t i = 0; i < n.numResults; ++i) {
+      originals_[n.result(i).index] = kept.result(i);
+      if (Graph::isReplaced(id))
+        r_.setMap(n.result(i), kept.result(i));
+    }
+  }
+
+  // Roles name the values of the original.
+  Graph finish() {
+    Graph out = r_.finish();
+    for (size_t i = 0; i < g_.outputs().size(); ++i) {
+      OutputRole role = g_.role(i);
+      if (role.of)
+        role.of = original(role.of);
+      out.setRole(i, role);
+    }
+    return out;
+  }
+
+  struct Marked {
+    NodeId node;
+    ValueId value; // of `g`
+    uint32_t chunk;
+  };
+
+  const Graph &g_;
+  const ChunkRegion &region_;
+  const int64_t chunks_;
+  Rebuilder r_;
+  llvm::BitVector isEmitted_; // by node outside
+  llvm::DenseMap<NodeId, uint32_t> turnOf_;
+  std::vector<NodeId> lastOf_; // by turn: its last node
+  llvm::SmallSet<uint32_t, 4> turnsEmitted_;
+  llvm::DenseMap<ValueId, std::vector<ValueId>> chunks_of_;
+  llvm::DenseMap<ValueId, ValueId> parts_; // of the chunk that is emitted
+  std::vector<bool> readWhole_;            // by value: outside of the region
+  std::vector<ValueId> originals_;         // by value: the new graph's, replaced ones included
+  std::vector<Marked> marked_;
+};
+
+} // namespace
+
+Graph chunked(const Graph &g, const ChunkRegion &region, int64_t chunks) {
+  ISTHMUS_CHECK(chunks >= 2 && chunks <= region.units, "a number of chunks that does not fit");
+  return Chunking(g, region, chunks).run();
+}
+
+} // namespace isthmus

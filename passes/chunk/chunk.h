@@ -1,0 +1,21 @@
+// Runs a region of a graph chunk by chunk (CHUNK in docs/passes.md): each of its nodes becomes one
+// node a chunk, on its part of the operands.
+//
+// Parts of an outermost axis are views; results that are read whole are put together in place; sums
+// over the axis go on from the sum of the chunks before, where the row says how, else they are
+// added. Nothing new is needed to plan, place or run the result. The region's own nodes are kept as
+// replaced ones (Graph::addReplaced), so that the original can be recovered.
+#pragma once
+
+#include "passes/chunk/region.h"
+
+namespace isthmus {
+
+// `chunks` is from 2 to region.units. Nodes that depend on the region and on which its other nodes
+// depend run between two turns of it: a forward and a backward part, each chunk by chunk.
+Graph chunked(const Graph &g, const ChunkRegion &region, int64_t chunks);
+
+// The graph in which losses have a form that can be cut (OpDef::unreduced), bit for bit.
+Graph withUnreducedLosses(const Graph &g);
+
+} // namespace isthmus

@@ -1,0 +1,116 @@
+#include "passes/chunk/request.h"
+
+#include "ir/spelling.h"
+#include "llvm/ADT/StringSet.h"
+#include <numeric>
+
+namespace isthmus {
+
+llvm::Expected<ChunkRequest> parseChunkRequest(llvm::StringRef text) {
+  auto expected = [&](llvm::StringRef what) {
+    return makeError("expected {0}, as in '%logits:axis=0,chunks=8', got '{1}'", what, text);
+  };
+  auto [name, rest] = text.rsplit(':');
+  ChunkRequest r;
+  r.value = name.str();
+  if (!r.value.empty() && r.value.front() == '%')
+    r.value.erase(0, 1);
+  if (r.value.empty() || rest.empty())
+    return expected("a value's name, a colon, and chunks=N");
+  llvm::SmallVector<llvm::StringRef, 2> items;
+  rest.split(items, ',');
+  for (llvm::StringRef item : items) {
+    auto [key, number] = item.split('=');
+    int64_t n = 0;
+    if (number.getAsInteger(10, n) || n < 0)
+      return expected("axis=N or chunks=N, with N from 0 on");
+    if (key == "axis" && n <= UINT32_MAX)
+      r.axis = uint32_t(n);
+    else if (key == "chunks")
+      r.chunks = n;
+    else
+      return expected("axis=N or chunks=N");
+  }
+  if (r.chunks < 2)
+    return expected("two chunks or more");
+  return r;
+}
+
+static llvm::Expected<Graph> withRequest(const Graph &g, const ChunkRequest &r) {
+  const std::string name = "'" + valueText(r.value) + "'";
+  const ValueId v = g.find(r.value);
+  if (!v)
+    return makeError("no value is called {0}, which was to be cut into chunks", name);
+  const NodeId def = g.value(v).def;
+  if (!def || Graph::isReplaced(def) || g.node(def).isStandIn())
+    return makeError("{0} was to be cut into chunks, but {1}; name a value that a node makes", name,
+                     def ? "it is in chunks already" : "it is a graph input");
+  const Type &type = g.type(v);
+  if (r.axis >= type.dims.size())
+    return makeError("{0} is {1}: it has no axis {2} to cut", name, type.str(), r.axis);
+  const auto region = growRegion(g, Uses(g), v, r.axis);
+  if (!region)
+    return makeError("{0} cannot be cut along axis {1}: a node that makes or reads it needs all of "
+                     "that axis, or it is an output; `isthmus ops` tells the factors of each op",
+                     name, r.axis);
+  if (r.chunks > region->units)
+    return makeError("{0} can be cut along axis {1} into {2} chunks at most, got {3}", name, r.axis,
+                     region->units, r.chunks);
+  return chunked(g, *region, r.chunks);
+}
+
+llvm::Expected<Graph> chunkedAsAsked(const Graph &g, llvm::ArrayRef<ChunkRequest> requests) {
+  llvm::Expected<Graph> now = withUnreducedLosses(g);
+  for (const ChunkRequest &r : requests) {
+    now = withRequest(*now, r);
+    if (!now)
+      break;
+  }
+  return now;
+}
+
+// The number of examples: what axis 0 of all inputs is a multiple of. (Labels may have one for each
+// token of an example.)
+static llvm::Expected<int64_t> batchOf(const Graph &g, int64_t number) {
+  int64_t batch = 0;
+  for (const Input &i : g.inputs())
+    if (const Dims &dims = g.type(i.value).dims; i.kind == InputKind::Input && !dims.empty())
+      batch = std::gcd(batch, dims[0]);
+  if (batch < number)
+    return makeError("micro-batches are parts of axis 0 of all inputs, which have {0} examples, so "
+                     "there can be {0} at most, got {1}",
+                     batch, number);
+  return batch;
+}
+
+llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number) {
+  auto batch = batchOf(given, number);
+  if (!batch)
+    return batch.takeError();
+  Graph g = withUnreducedLosses(given);
+  RegionOptions all;
+  all.leastShare = 0;
+  all.mostNodes = SIZE_MAX;
+  for (uint32_t i = 0; i < g.numValues(); ++i)
+    all.leastSummed = std::max(all.leastSummed, g.type(ValueId(i)).bytes() / 32);
+  llvm::StringSet<> tried;
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    const ValueId v = n.firstResult;
+    const Dims &dims = g.type(v).dims;
+    if (n.isStandIn() || dims.empty() || dims[0] % *batch != 0 || dims[0] == 0 ||
+        !tried.insert(g.valueName(v)).second)
+      continue;
+    auto region = growRegion(g, Uses(g), v, 0, all);
+    if (!region)
+      continue;
+    region->units = std::gcd(region->units, *batch); // whole examples
+    if (region->units < number)
+      continue;
+    g = chunked(g, *region, number);
+    i = uint32_t(-1); // other nodes have other places now
+  }
+  return g;
+}
+
+} // namespace isthmus

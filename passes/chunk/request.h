@@ -1,0 +1,28 @@
+// Chunks that a person asks for.
+#pragma once
+
+#include "ir/diagnostics.h"
+#include "passes/chunk/chunk.h"
+
+namespace isthmus {
+
+// The region that grows from a value along an axis, in so many chunks.
+struct ChunkRequest {
+  std::string value; // without '%'
+  uint32_t axis = 0;
+  int64_t chunks = 0;
+};
+
+// "%logits:axis=0,chunks=8"; axis 0 may be left out. Errors say what was expected.
+llvm::Expected<ChunkRequest> parseChunkRequest(llvm::StringRef text);
+
+// The graph with these regions in chunks, and its losses in a form that can be cut. Errors: a value
+// that is not there, an axis that no region grows along, more chunks than there are places to cut.
+llvm::Expected<Graph> chunkedAsAsked(const Graph &g, llvm::ArrayRef<ChunkRequest> requests);
+
+// The whole step in micro-batches: every region along axis 0 of the inputs of kind `input`, each in
+// `number` parts. Nodes without a factor there, such as a batch norm's statistics, read the whole
+// batch. Errors: fewer examples than parts.
+llvm::Expected<Graph> inMicroBatches(const Graph &g, int64_t number);
+
+} // namespace isthmus

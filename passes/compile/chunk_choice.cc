@@ -1,0 +1,200 @@
+#include "passes/compile/chunk_choice.h"
+
+#include "ir/provenance.h"
+#include "passes/chunk/request.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace isthmus {
+namespace {
+
+constexpr size_t kMostRounds = 6;   // regions in all
+constexpr size_t kMostSeeds = 3;    // values a round from which regions grow
+constexpr double kLeastShare = .04; // of the peak, of such a value
+constexpr int64_t kMostChunks = 256;
+
+class Choice {
+public:
+  Choice(const Graph &g, const GraphProblem &p, const PlannedGraph &whole, const Target &target,
+         const Ways &ways, const plan::SearchOptions &o)
+      : target_(target), ways_(ways), o_(o), graph_(withUnreducedLosses(g)),
+        baselineCost_(plan::evaluate(p.problem, plan::sourceOrder(p.problem)).cost),
+        best_(scoreOf(whole)) {
+    seedNames_ = largestAtPeak(g, p, whole.plan);
+  }
+
+  llvm::Expected<std::optional<ChunkedPlan>> run() {
+    for (size_t round = 0; round < kMostRounds && !isStopped_; ++round) {
+      std::optional<ChunkedPlan> better;
+      if (round == 0) // the whole step
+        if (llvm::Error e = tryNumbers(kMostChunks, better, [&](int64_t number) {
+              return inMicroBatches(graph_, number);
+            }))
+          return e;
+      for (const ChunkRegion &region : regions())
+        if (llvm::Error e = tryNumbers(region.units, better, [&](int64_t number) {
+              return llvm::Expected<Graph>(chunked(graph_, region, number));
+            }))
+          return e;
+      if (!better)
+        break;
+      graph_ = better->graph;
+      seedNames_ = largestAtPeak(better->graph, better->problem, better->planned.plan);
+      chosen_ = std::move(better);
+    }
+    if (!chosen_)
+      return std::nullopt;
+    return finished();
+  }
+
+private:
+  // Plans within the budget are compared by cost, others by the bytes that they need.
+  struct Score {
+    bool isWithin = false;
+    double cost = 0;
+    int64_t bytes = 0;
+  };
+
+  bool isBetter(const Score &a, const Score &b) const {
+    if (a.isWithin != b.isWithin)
+      return a.isWithin;
+    if (!a.isWithin || o_.smallest)
+      return double(a.bytes) < .995 * double(b.bytes);
+    return a.cost < .998 * b.cost;
+  }
+
+  Score scoreOf(const PlannedGraph &p) const { return scoreOf(p.plan); }
+  static Score scoreOf(const plan::PlanResult &r) {
+    return {r.isWithin, r.planned.cost, r.isWithin ? r.arenaBytes : r.smallestBytes};
+  }
+
+  // Names of original values of `g`, the largest of those that are live at the peak of the plan.
+  static std::vector<std::string> largestAtPeak(const Graph &g, const GraphProblem &p,
+                                                const plan::PlanResult &plan) {
+    const size_t peak = plan::evaluate(p.problem, plan.schedule).peakStep;
+    std::vector<std::pair<int64_t, ValueId>> live;
+    for (const plan::Instance &i : plan::instancesOf(p.problem, plan.schedule)) {
+      if (peak < i.first || peak > i.last || p.problem.ops[i.made.op].isAlternative)
+        continue;
+      const NodeId node = p.nodeOf(i.made.op);
+      const ValueId v = g.node(node).result(i.made.output);
+      if (double(i.bytes) >= kLeastShare * double(plan.planned.peakBytes))
+        live.emplace_back(i.bytes, v);
+    }
+    llvm::stable_sort(live, [](const auto &a, const auto &b) { return a.first > b.first; });
+    std::vector<std::string> names;
+    for (const auto &[bytes, v] : live)
+      if (std::string name = g.valueName(v).str(); !llvm::is_contained(names, name))
+        names.push_back(std::move(name));
+    return names;
+  }
+
+  // The regions that grow from these values, each once.
+  std::vector<ChunkRegion> regions() const {
+    const Uses uses(graph_);
+    std::vector<ChunkRegion> found;
+    size_t seeds = 0;
+    for (const std::string &name : seedNames_) {
+      const ValueId v = graph_.find(name);
+      if (!v || !graph_.value(v).def || graph_.node(graph_.value(v).def).isStandIn())
+        continue;
+      if (++seeds > kMostSeeds)
+        break;
+      for (uint32_t axis = 0; axis < uint32_t(graph_.type(v).rank()); ++axis) {
+        if (graph_.type(v).dims[axis] < 2)
+          continue;
+        std::optional<ChunkRegion> region = growRegion(graph_, uses, v, axis);
+        if (region && region->units > 1 && llvm::none_of(found, [&](const ChunkRegion &other) {
+              return other.nodes == region->nodes && other.axes.lookup(v) == axis;
+            }))
+          found.push_back(std::move(*region));
+      }
+    }
+    return found;
+  }
+
+  // Plans with 2, 4, 8, ... chunks, while more of them are better. Where the graph cannot be cut
+  // into so many, `inChunks` gives an error.
+  llvm::Error tryNumbers(int64_t most, std::optional<ChunkedPlan> &better,
+                         llvm::function_ref<llvm::Expected<Graph>(int64_t)> inChunks) {
+    std::optional<Score> last;
+    int worse = 0;
+    for (int64_t chunks = 2; chunks <= std::min(most, kMostChunks) && worse < 2 && !isStopped_;
+         chunks *= 2) {
+      auto g = inChunks(chunks);
+      if (!g) {
+        llvm::consumeError(g.takeError());
+        break;
+      }
+      if (g->numReplaced() == graph_.numReplaced())
+        break;
+      auto tried = plannedWith(std::move(*g), triedEffort());
+      if (!tried)
+        return tried.takeError();
+      const Score now = scoreOf(tried->planned);
+      worse = !last || isBetter(now, *last) ? 0 : worse + 1;
+      if (!last || isBetter(now, *last))
+        last = now;
+      if (isBetter(now, best_)) {
+        best_ = now;
+        better = std::move(*tried);
+      }
+    }
+    return llvm::Error::success();
+  }
+
+  double triedEffort() const { return o_.effort > 0 ? o_.effort / 8 : 0.25; }
+
+  llvm::Expected<ChunkedPlan> plannedWith(Graph g, double effort) {
+    auto problem = extractProblem(g, target_, ways_);
+    if (!problem)
+      return problem.takeError();
+    plan::SearchOptions o = o_;
+    o.effort = effort;
+    const double own = plan::evaluate(problem->problem, plan::sourceOrder(problem->problem)).cost;
+    if (own > 0)
+      o.mostAdded = (1 + o_.mostAdded) * baselineCost_ / own - 1;
+    o.progress = [this](const plan::SearchProgress &now) {
+      isStopped_ |= o_.progress && !o_.progress(now);
+      return !isStopped_;
+    };
+    auto planned = planGraph(g, *problem, target_, o);
+    if (!planned)
+      return planned.takeError();
+    return ChunkedPlan{std::move(g), std::move(*problem), std::move(*planned)};
+  }
+
+  // The chosen graph's plan by a search of full length, if that is better.
+  llvm::Expected<std::optional<ChunkedPlan>> finished() {
+    if (isStopped_)
+      return std::move(chosen_);
+    auto last = plannedWith(chosen_->graph, o_.effort);
+    if (!last)
+      return last.takeError();
+    const Score a = scoreOf(last->planned), b = scoreOf(chosen_->planned);
+    const bool isWorse = a.isWithin != b.isWithin     ? b.isWithin
+                         : a.isWithin && !o_.smallest ? a.cost > b.cost
+                                                      : a.bytes > b.bytes;
+    return isWorse ? std::move(chosen_) : std::optional<ChunkedPlan>(std::move(*last));
+  }
+
+  const Target &target_;
+  const Ways &ways_;
+  const plan::SearchOptions &o_;
+  Graph graph_; // with the regions chosen so far
+  const double baselineCost_;
+  Score best_;
+  std::vector<std::string> seedNames_;
+  std::optional<ChunkedPlan> chosen_;
+  bool isStopped_ = false;
+};
+
+} // namespace
+
+llvm::Expected<std::optional<ChunkedPlan>> planInChunks(const Graph &g, const GraphProblem &p,
+                                                        const PlannedGraph &whole,
+                                                        const Target &target, const Ways &ways,
+                                                        const plan::SearchOptions &o) {
+  return Choice(g, p, whole, target, ways, o).run();
+}
+
+} // namespace isthmus

@@ -1,0 +1,176 @@
+"""Tests steps whose regions run in chunks: bits, peaks, files, refusals, micro-batches against the whole batch."""
+
+import json
+import re
+import unittest
+
+import command
+from cli_cases import Case
+
+LOSS = "--loss=cross_entropy"
+CHUNK = "--allow=recompute,chunk"
+QUICK = "--effort=0.5"
+GPT2 = ["gpt2", "--depth=2", "--width=32", "--heads=4", "--batch=2", "--tokens=32", "--vocab=3000"]
+
+
+class Chunks(Case):
+    def net(self, name, *options):
+        self.run_ok("zoo", *options, "-o", name)
+        return name
+
+    def gpt2(self, *options):
+        return self.net("gpt2.isth", *GPT2, *options)
+
+    def opt(self, *args, out="small.isth"):
+        return self.report("opt", *args, QUICK, "-o", out)
+
+
+class Head(Chunks):
+    def test_a_head_runs_below_the_floor_of_recomputation(self):
+        """Logits and their gradient never exist whole, dropout and ignored labels included; every bit is that of the whole step."""
+        model = self.gpt2()
+        floor = self.opt(model, LOSS, "--ignore-index=-100", "--budget=min")
+        r = self.opt(model, LOSS, "--ignore-index=-100", "--budget=min", CHUNK, out="chunked.isth")
+        self.assertLess(r["arena_bytes"], 0.6 * floor["arena_bytes"])
+        self.assertGreater(r["chunks"], 0)
+        self.assertEqual(floor["chunks"], 0)
+        equal = self.run_ok("verify", model, "chunked.isth", LOSS, "--ignore-index=-100").err
+        self.assertRegex(equal, r"^note: (.|\n)*\d+ outputs are equal bit for bit|^\d+ outputs are equal bit for bit")
+        self.assertNotIn("depend on", equal)
+        ran = self.report("run", "chunked.isth", "--steps=2")
+        self.assertEqual(ran["measured_peak_bytes"], r["predicted_peak_bytes"])
+
+    def test_names_play_no_part(self):
+        model = self.gpt2()
+        with open(self.path(model)) as f:
+            text = f.read()
+        names = {n: f"%v{i}" for i, n in enumerate(dict.fromkeys(re.findall(r"%[\w.$-]+", text)))}
+        self.write("bare.isth", re.sub(r"%[\w.$-]+", lambda m: names[m[0]], text))
+        named = self.opt(model, LOSS, "--budget=min", CHUNK)
+        bare = self.opt("bare.isth", LOSS, "--budget=min", CHUNK)
+        self.assertEqual(named["predicted_peak_bytes"], bare["predicted_peak_bytes"])
+
+    def test_a_chunked_file_is_planned_anew_from_its_original(self):
+        model = self.gpt2()
+        self.run_ok("opt", model, LOSS, "--chunk=%y:axis=0,chunks=4", "-o", "head.isth")
+        again = self.opt("head.isth", "--policy=none", out="again.isth")
+        self.assertEqual(again["chunks"], 0)
+        self.run_ok("verify", "head.isth", "again.isth")
+        once = self.opt(model, LOSS, "--budget=min", CHUNK)
+        twice = self.opt("head.isth", "--budget=min", CHUNK)
+        self.assertEqual(once["predicted_peak_bytes"], twice["predicted_peak_bytes"])
+
+    def test_gradients_of_a_chunked_step(self):
+        """Second derivatives are those of the original."""
+        model = self.net("mlp.isth", "mlp", "--batch=8", "--width=16", "--shape=12")
+        self.run_ok("opt", model, LOSS, "-o", "whole.isth")
+        self.run_ok("opt", model, LOSS, "--microbatches=2", "-o", "parts.isth")
+        self.assertIn("replaced %", self.read("parts.isth").decode())
+        for name in "whole", "parts":
+            self.run_ok("grad", f"{name}.isth", "--loss=%grad.fc1.weight", "-o", f"{name}2.isth")
+        self.run_ok("verify", "whole2.isth", "parts2.isth")
+
+    def test_onnx(self):
+        model = self.gpt2("--dropout=0")
+        self.run_ok("opt", model, LOSS, "--chunk=%y:axis=0,chunks=4", "-o", "head.isth")
+        told = self.run_ok("opt", model, LOSS, "--chunk=%y:axis=0,chunks=4", "-o", "head.onnx").err
+        self.assertIn("an .isth file can", told)
+        self.run_ok("verify", "head.isth", "head.onnx")
+
+    def test_pictures_and_words(self):
+        model = self.gpt2()
+        self.run_ok("opt", model, LOSS, "--chunk=%y:axis=0,chunks=4", "-o", "head.isth", "--dot=head.dot")
+        self.assertIn("in chunks", self.read("head.dot").decode())
+        self.run_ok("explain", "head.isth")
+        self.run_ok("profile", "head.isth", "--steps=1")
+
+
+class Refusals(Chunks):
+    def refused(self, *args, says, code=2):
+        result = command.run("opt", *args, "-o", "x.isth", cwd=self.dir)
+        self.assertEqual(result.code, code, result)
+        self.assertIn(says, result.err)
+
+    def test_requests(self):
+        model = self.gpt2()
+        for request, says in {
+            "%y": "expected",
+            "%y:": "expected",
+            "%y:axis=0": "two chunks or more",
+            "%y:chunks=1": "two chunks or more",
+            "%y:axis=x,chunks=2": "axis=N or chunks=N",
+            "%y:parts=2": "axis=N or chunks=N",
+        }.items():
+            with self.subTest(request):
+                self.refused(model, LOSS, f"--chunk={request}", says=says)
+        for request, says in {
+            "%nothing:chunks=2": "no value is called '%nothing'",
+            "%wte:chunks=2": "it is a graph input",
+            "%y:axis=2,chunks=2": "it has no axis 2",
+            "%y:axis=1,chunks=2": "cannot be cut along axis 1",
+            "%y:chunks=65": "into 64 chunks at most",
+        }.items():
+            with self.subTest(request):
+                self.refused(model, LOSS, f"--chunk={request}", says=says, code=1)
+        self.refused(model, LOSS, "--microbatches=1", says="--microbatches")
+        self.refused(model, LOSS, "--microbatches=3", says="there can be 2 at most", code=1)
+
+    def test_a_file_that_lies(self):
+        """What a chunk is said to hold is checked."""
+        self.run_ok("opt", self.gpt2(), LOSS, "--chunk=%y:axis=0,chunks=4", "-o", "head.isth")
+        text = self.read("head.isth").decode()
+        lies = {
+            "another part": ("%ln_f.c1 = part(%ln_f) {size = 16, start = 16}", "%ln_f.c1 = part(%ln_f) {size = 16, start = 32}"),
+            "a place that is taken": ("%y.c1 = matmul(%ln_f.c1,", "%y.c1 = matmul(%ln_f.c0,"),
+            "another value": ("from(chunk(%y, 0))", "from(chunk(%ln_f, 0))"),
+        }
+        for what, (was, now) in lies.items():
+            with self.subTest(what):
+                self.assertIn(was, text)
+                self.write("lie.isth", text.replace(was, now, 1))
+                result = command.run("run", "lie.isth", cwd=self.dir)
+                self.assertEqual(result.code, 1, result)
+                self.assertRegex(result.err, r"lie\.isth:\d+:\d+: error: .*(part|chunk)")
+        self.write("lie.isth", re.sub(r" from\(at\(\d+\)\)\n  loss", "\n  loss", text))
+        self.assertIn("it must say where it was", command.run("run", "lie.isth", cwd=self.dir).err)
+        self.write("lie.isth", text.replace("output %loss\n", "output %loss\n  output %y\n"))
+        self.assertIn("never made", command.run("run", "lie.isth", cwd=self.dir).err)
+
+
+class MicroBatches(Chunks):
+    NETS = {
+        "mlp": ("mlp", "--batch=10", "--width=32", "--shape=20", "--dropout=0.2"),
+        "cnn": ("cnn", "--batch=10", "--width=4", "--shape=3x16x16"),
+        "unet": ("unet", "--batch=8", "--shape=1x16x16", "--width=4", "--depth=2"),
+        "resnet": ("resnet", "--depth=8", "--batch=8", "--width=4"),
+        "gpt2": ("gpt2", "--depth=1", "--width=16", "--heads=2", "--batch=8", "--tokens=8", "--vocab=40"),
+    }
+
+    def test_equal_the_whole_batch(self):
+        """Loss and gradients of 2, 3 (uneven) and 8 micro-batches are those of the whole batch, also where a batch norm meets."""
+        for name, options in self.NETS.items():
+            model = self.net(f"{name}.isth", *options)
+            for precision, most in ("f32", "1e-5"), ("f64", "1e-11"):
+                for number in 2, 3, 8:
+                    with self.subTest(f"{name}, {number} in {precision}"):
+                        step = [model, LOSS, f"--precision={precision}"]
+                        self.run_ok("opt", *step, "-o", "whole.isth")
+                        self.run_ok("opt", *step, f"--microbatches={number}", "-o", "parts.isth")
+                        told = self.run_ok("verify", "whole.isth", "parts.isth", f"--max-inverse-error={most}").err
+                        self.assertIn("equal bit for bit", told)
+                        r = self.report("run", "parts.isth")
+                        self.assertEqual(r["measured_peak_bytes"], r["predicted_peak_bytes"])
+
+    def test_save_memory(self):
+        model = self.net("unet.isth", *self.NETS["unet"])
+        whole = self.opt(model, LOSS, "--policy=none")
+        for number, share in (2, 0.65), (4, 0.45):
+            parts = self.opt(model, LOSS, f"--microbatches={number}")
+            self.assertLess(parts["predicted_peak_bytes"], share * whole["predicted_peak_bytes"])
+            self.assertEqual(parts["baseline_peak_bytes"], whole["baseline_peak_bytes"])
+        chosen = self.opt(model, LOSS, "--budget=40%", CHUNK)
+        self.assertGreater(chosen["chunks"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
