@@ -276,8 +276,8 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("OTHER", o->other, "the model to compare with")->required();
   app.add_option("--device", o->device, "the device on which both run")->capture_default_str();
   app.add_option("--max-inverse-error", o->maxInverseError,
-                 "how far outputs that depend on inverses may be off, as a share of their largest "
-                 "element; all others are compared bit by bit")
+                 "the largest error of an output that depends on inverses, as a share of its "
+                 "largest element; all other outputs are compared bit by bit")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   app.add_option("--steps", o->steps, "how often to repeat the step")
