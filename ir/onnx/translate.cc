@@ -64,7 +64,7 @@ void OperatorCheck::look(Scope &scope, const NodeList &nodes, const std::vector<
     lookInto(scope, nodes, live);
 }
 
-// What serves instead of an operator that this program replaces.
+// Advice for an operator that this program does in another way.
 const char *insteadOf(const onnx::NodeProto &n) {
   const bool isGradient = n.op_type() == "Gradient" && n.domain() == "ai.onnx.preview.training";
   return isGradient ? "; leave it out of the model, and `isthmus grad MODEL --ys=... --xs=...` adds "

@@ -1,4 +1,4 @@
-/* The C library as a C program meets it. */
+/* Tests the C library from a C program. */
 
 #define LIBRARY isthmus
 
@@ -63,7 +63,7 @@ static void testReport(const isthmus_problem *problem, isthmus_plan *plan) {
   expectReport(problem, plan, expected);
 }
 
-/* What a program that was compiled when structs were smaller gives. */
+/* A program that was compiled when structs were smaller passes smaller sizes. */
 static void testSmallerStructs(void) {
   isthmus_arrays arrays = smallArrays();
   isthmus_problem *problem = NULL;
@@ -190,7 +190,7 @@ static int32_t always(void *user, double share, double cost) {
   return never(user, share, cost) + 1;
 }
 
-/* Of a search that asks thousands of times. */
+/* The search asks thousands of times. */
 static void testProgressPause(const isthmus_problem *problem) {
   isthmus_plan *plan = NULL;
   isthmus_plan_options options;
@@ -210,7 +210,7 @@ static void testProgressPause(const isthmus_problem *problem) {
                "'progress_seconds'");
 }
 
-/* Of a search that may take days. */
+/* The search would take days. */
 static void testCancelled(const isthmus_problem *problem) {
   isthmus_plan *plan = NULL;
   isthmus_plan_options options;
@@ -330,7 +330,7 @@ static void testTargets(const isthmus_graph *forward) {
   EXPECT(!compiled);
 }
 
-/* What is said of the compiled graph agrees: figures, live bytes, places. */
+/* The figures, the live bytes and the layout of a compiled graph agree. */
 static void testCompiled(const isthmus_compiled *compiled) {
   isthmus_compiled_figures figures;
   size_t nodes = 0, places = 0, i;

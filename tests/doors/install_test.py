@@ -1,4 +1,4 @@
-"""tools/install, as a stranger's build meets what it installs: by CMake and by pkg-config, in C99 and C++17, in folders with spaces."""
+"""Tests tools/install: a build by CMake or by pkg-config, in C99 or C++17, finds and uses what was installed, also in folders with spaces."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-// isthmus_plan_layout against what a schedule means: a simulation that shares nothing with the
+// Compares isthmus_plan_layout with a simulation of the schedule, which shares no code with the
 // planner or the placer.
 
 #include "tests/doors/arrays.h"

@@ -1,4 +1,4 @@
-"""The same graph and options give the same graph, byte for byte, by the command line, C, C++ and Python."""
+"""Tests that one graph and equal options give the same graph, byte for byte, by the command line, C, C++ and Python."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Problems and plans in Python: what comes out, what wrong input says, how a search is watched and interrupted."""
+"""Tests problems and plans in Python: results, messages for wrong input, progress, and the interruption of a search."""
 
 import ast
 import copy
@@ -612,7 +612,7 @@ class Pickles(unittest.TestCase):
 
 
 def in_a_process(sent):
-    """What a worker of multiprocessing returns for `sent`."""
+    """Returns the copy of `sent` that a worker process of multiprocessing makes."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(copy.copy, (sent,))
 

@@ -1,7 +1,7 @@
-/* Wrong calls of the C library: nulls, sizes of no struct, handles that do not fit one another,
- * input that ends too early, searches that are cancelled. Each is an error that says why, and
- * nothing of it stays in memory. What is read lies in blocks of its own size, so that a checker of
- * memory sees what is read beyond. */
+/* Tests wrong calls of the C library: nulls, sizes that no struct has, handles that do not belong
+ * together, input that ends too early, searches that are cancelled. Each call gives an error with a
+ * reason, and leaves nothing in memory. Input lies in blocks of its exact size, so that a memory
+ * checker sees a read beyond its end. */
 
 #define LIBRARY isthmus
 
@@ -395,7 +395,7 @@ static void testJsonThatEndsTooEarly(void) {
   }
 }
 
-/* Of a graph that ends too early nothing is left either. The last line break may be missing. */
+/* A graph that ends too early leaves nothing in memory. The last line break may be missing. */
 static void testTextThatEndsTooEarly(void) {
   const size_t whole = sizeof kText - 1;
   size_t length;

@@ -1,3 +1,6 @@
+// Tests the cheapest ways to make things, on small examples and against Bellman and Ford's
+// algorithm.
+
 #include "passes/cheapest_steps.h"
 #include "gtest/gtest.h"
 
