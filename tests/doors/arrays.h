@@ -19,7 +19,7 @@ inline bool makesNothing(const Op &op) {
 // Changes a problem into one that both forms can hold. An op that reads one output of several reads
 // a view of that output instead. A view that names an input twice means the last one. Only ops that
 // are alternatives of another op, and host copies, may be alternatives.
-class Sayable {
+class Expressible {
 public:
   static bool is(const plan::Problem &p) {
     for (const Op &op : p.ops)
@@ -28,10 +28,10 @@ public:
     return true;
   }
 
-  static plan::Problem of(const plan::Problem &p) { return Sayable(p).run(); }
+  static plan::Problem of(const plan::Problem &p) { return Expressible(p).run(); }
 
 private:
-  explicit Sayable(const plan::Problem &p) : p_(p) {}
+  explicit Expressible(const plan::Problem &p) : p_(p) {}
 
   plan::Problem run() {
     to_.alignment = p_.alignment;
@@ -88,7 +88,7 @@ private:
   std::map<std::pair<OpIndex, uint32_t>, OpIndex> items_; // the views of single outputs
 };
 
-// The arrays of a sayable problem, which must outlive them.
+// The arrays of an expressible problem, which must outlive them.
 class Arrays {
 public:
   explicit Arrays(const plan::Problem &p) {

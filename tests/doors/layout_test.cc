@@ -162,7 +162,7 @@ TEST(Layout, WhatLivesAtOnceDoesNotOverlap) {
   for (int i = 0; i < 300; ++i) {
     plan::Problem p = plan::randomProblem(rng, 12);
     plan::addAlternatives(p, rng, 3);
-    if (!Sayable::is(p))
+    if (!Expressible::is(p))
       continue;
     isthmus_problem *problem = nullptr;
     Arrays arrays(p);

@@ -62,8 +62,8 @@ plan::Problem drawn(plan::Rng &rng) {
     if (plan::below(rng, 2))
       plan::addOverwrites(p, rng);
     plan::addAlternatives(p, rng, 3);
-    if (Sayable::is(p))
-      return Sayable::of(p);
+    if (Expressible::is(p))
+      return Expressible::of(p);
   }
 }
 
@@ -190,7 +190,7 @@ TEST(ArraysAndJson, RefuseWhatIsNoAlternative) {
 }
 
 TEST(ArraysAndJson, RefuseADonationToAWait) {
-  std::string json = jsonOf(Sayable::of(withAlternatives())), why;
+  std::string json = jsonOf(Expressible::of(withAlternatives())), why;
   ASSERT_TRUE(fromJson(json, why)) << why;
   // The wait for the prefetch makes no instance, so none can take bytes over.
   const std::string wait = "\"may_reuse\": [], \"of\": 1, \"kind\": \"copy_wait\"";

@@ -551,14 +551,14 @@ print(len(isthmus.plan(problem, "90%", effort=0.01).schedule) > 0, flush=True)
         program = """
 import sys, threading, time, isthmus
 from python_plan_test import chain
-problem, told = chain(100), threading.Event()
-progress = (lambda share, cost: told.set()) if sys.argv[1] == "told" else None
+problem, started = chain(100), threading.Event()
+progress = (lambda share, cost: started.set()) if sys.argv[1] == "reporting" else None
 threading.Thread(target=lambda: isthmus.plan(problem, "20%", effort=1e6, progress=progress), daemon=True).start()
-told.wait() if progress else time.sleep(0.3)
+started.wait() if progress else time.sleep(0.3)
 print("leaving")
 """
         path = os.pathsep.join([os.path.dirname(os.path.abspath(__file__)), *sys.path])
-        for how in "told", "silent":
+        for how in "reporting", "silent":
             done = subprocess.run([sys.executable, "-c", program, how], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "leaving\n", ""), how)
 

@@ -496,12 +496,12 @@ static void testHandlesThatDoNotFit(const isthmus_problem *problem, isthmus_plan
 }
 
 typedef struct {
-  int asked, lasts; /* calls, and after how many of them it cancels */
-} Patience;
+  int asked, after; /* the calls so far, and the number of the call that cancels */
+} CancelAfter;
 
 /* Calls the library, as a program may from here, also wrongly. */
 static int32_t until(void *user, double share, double cost) {
-  Patience *const patience = user;
+  CancelAfter *const cancel = user;
   isthmus_problem *const problem = layers();
   isthmus_problem *other = problem;
   isthmus_plan_free(planned(problem, 1));
@@ -510,7 +510,7 @@ static int32_t until(void *user, double share, double cost) {
   (void)cost;
   EXPECT_NULL(isthmus_problem_from_json(NULL, 0, &other, &error), "json");
   EXPECT(!other);
-  return ++patience->asked < patience->lasts;
+  return ++cancel->asked < cancel->after;
 }
 
 /* At whatever question a search is cancelled, it ends there, and with a plan or without one. */
@@ -518,23 +518,23 @@ static void testCancelledSearches(void) {
   isthmus_problem *const problem = longChain();
   const int64_t budgets[] = {1, 2500, 1 << 20};
   size_t i;
-  int lasts, numPlans = 0, numCancelled = 0;
+  int after, numPlans = 0, numCancelled = 0;
   for (i = 0; i < 3; ++i)
-    for (lasts = 1; lasts <= 9; lasts += 4) {
-      Patience patience = {0, 0};
+    for (after = 1; after <= 9; after += 4) {
+      CancelAfter cancel = {0, 0};
       isthmus_plan_options options;
       isthmus_plan *plan = NULL;
       isthmus_error *error = NULL;
       isthmus_status status;
-      patience.lasts = lasts;
+      cancel.after = after;
       isthmus_plan_options_init(&options, sizeof options);
       options.budget_bytes = budgets[i];
       options.effort = 1e6; /* days */
       options.progress = until;
-      options.user = &patience;
+      options.user = &cancel;
       options.place = i == 1;
       status = isthmus_plan_make(problem, &options, &plan, &error);
-      EXPECT(patience.asked <= lasts);
+      EXPECT(cancel.asked <= after);
       EXPECT((status == ISTHMUS_OK) == (plan != NULL) && (status == ISTHMUS_OK) == (error == NULL));
       if (status == ISTHMUS_CANCELLED)
         EXPECT(strstr(isthmus_error_message(error), "cancelled before a plan within"));

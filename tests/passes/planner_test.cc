@@ -22,7 +22,7 @@ namespace {
 int numProblems(int sampled, int all) { return std::getenv("ISTHMUS_FULL") ? all : sampled; }
 
 // Makes a random move, and keeps or undoes it. A move that fails must be undone.
-void moveSomehow(SearchState &state, RandomMoves &moves, Rng &rng) {
+void moveAtRandom(SearchState &state, RandomMoves &moves, Rng &rng) {
   bool ok = false;
   switch (rng() % (state.graph().hasAlternatives() ? 7 : 6)) {
   case 0:
@@ -121,7 +121,7 @@ TEST(EditableSchedule, IsExactAfterEveryEdit) {
     SearchState state(g, source.peak() * int64_t(30 + rng() % 60) / 100, rng(), true);
     RandomMoves moves(state);
     for (int step = 0; step < 40; ++step) {
-      moveSomehow(state, moves, rng);
+      moveAtRandom(state, moves, rng);
       Schedule s = emitSchedule(g, state.schedule().tasks());
       Evaluation judged = evaluate(p, s);
       ASSERT_EQ(judged.error, "") << "problem " << i << ", edit " << step;
@@ -201,7 +201,7 @@ TEST(EditableSchedule, IsExactWithAlternatives) {
                       p.order == Order::Free);
     RandomMoves moves(state);
     for (int step = 0; step < 40; ++step) {
-      moveSomehow(state, moves, rng);
+      moveAtRandom(state, moves, rng);
       Schedule s = emitSchedule(g, state.schedule().tasks());
       Evaluation judged = evaluate(p, s);
       ASSERT_EQ(judged.error, "") << "problem " << i << ", edit " << step;
@@ -229,7 +229,7 @@ TEST(EditableSchedule, UndoLeavesNoTrace) {
     SearchState state(g, source.peak() / 2, rng(), true);
     RandomMoves moves(state);
     for (int step = 0; step < 20; ++step)
-      moveSomehow(state, moves, rng);
+      moveAtRandom(state, moves, rng);
     state.edits.commit();
     std::vector<TaskId> before = state.schedule().tasks();
     int64_t peak = state.schedule().peak();
@@ -256,7 +256,7 @@ TEST(EditLog, RedoesWhatWasUndone) {
     SearchState state(g, source.peak() / 2, rng(), true);
     RandomMoves moves(state);
     for (int step = 0; step < 10; ++step)
-      moveSomehow(state, moves, rng);
+      moveAtRandom(state, moves, rng);
     state.edits.commit();
     moves.ruin();
     moves.recreate(1e300);

@@ -210,13 +210,13 @@ public:
   llvm::Error end() {
     if (!diags_.empty())
       return llvm::make_error<ExitError>(std::move(diags_), kDiffers);
-    std::string told = llvm::formatv("{0} outputs are equal bit for bit", numExact_);
+    std::string summary = llvm::formatv("{0} outputs are equal bit for bit", numExact_);
     if (numRounded_ > 0)
-      told +=
+      summary +=
           llvm::formatv("; {0} depend on inverses, and are off by {1:e1} of their largest element "
                         "at most",
                         numRounded_, worst_);
-    Console::get().line(told);
+    Console::get().line(summary);
     return llvm::Error::success();
   }
 

@@ -67,7 +67,7 @@ PLANS = [
 ]
 
 
-class OneRoad(command.TestCase):
+class DoorsAgree(command.TestCase):
     """A door gives the bytes of the file, or None where the budget cannot be met."""
 
     def by_command(self, model, options):
