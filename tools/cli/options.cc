@@ -151,7 +151,9 @@ void addOptimizerFlags(CLI::App &verb, OptimizerFlags &f, const char *doc) {
   auto number = [&](const char *name, std::optional<double> &value, const char *help) {
     verb.add_option(name, value, help)->group(group);
   };
-  CLI::Option *kind = verb.add_option("--optimizer", f.optimizer, doc)->group(group);
+  CLI::Option *kind =
+      verb.add_option("--optimizer", f.optimizer, llvm::join(optimizerNames(), ", ") + "; " + doc)
+          ->group(group);
   if (!f.optimizer.empty())
     kind->capture_default_str();
   number("--momentum", f.momentum, "for sgd; default: 0");

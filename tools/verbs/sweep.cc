@@ -310,8 +310,8 @@ VerbBody setUp(CLI::App &app) {
   addAxisOptions(app, *o);
   addPlanFlags(app, o->plan);
   addOptimizerFlags(app, o->optimizer,
-                    "sgd, adam or adamw: the step updates its parameters, and a gradient lives "
-                    "until it is used; default: gradients are results of the step");
+                    "the step then updates its parameters, and a gradient lives until it is used; "
+                    "default: gradients are results of the step");
   app.add_option("--device", o->device,
                  "the device that sizes and workspaces are meant for, and that --run runs on")
       ->capture_default_str();

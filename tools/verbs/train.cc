@@ -345,7 +345,7 @@ VerbBody setUp(CLI::App &app) {
   auto f = std::make_shared<TrainFlags>();
   addModelOptions(app, f->model);
   addRunOptions(app, *f);
-  addOptimizerFlags(app, f->optimizer, "sgd, adam or adamw, by PyTorch's formulas");
+  addOptimizerFlags(app, f->optimizer, "by PyTorch's formulas");
   addScheduleOptions(app, *f);
   addPlanFlags(app, f->plan);
   app.add_option("--memory", f->memory,
