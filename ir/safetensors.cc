@@ -220,7 +220,7 @@ std::string headerOf(llvm::ArrayRef<const NamedTensor *> order,
 
 namespace {
 
-// What a tensor adds to the text of which the digest of its file is the hash.
+// The tensor's part of the text whose hash is the file's digest.
 std::string digestPart(llvm::StringRef name, const Tensor &t) {
   std::string part;
   for (const std::string &text : {name.str(), t.type.str()})

@@ -30,7 +30,7 @@ InstructionSet instructionSet() {
 #endif
 }
 
-// What the user asks of programs with OpenMP, or one thread for each core that this process may use.
+// The threads that OMP_NUM_THREADS asks for, or one for each core that this process may use.
 int defaultThreads() {
   const char *asked = std::getenv("OMP_NUM_THREADS");
   const int threads = asked ? std::atoi(asked) : 0;

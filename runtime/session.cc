@@ -18,7 +18,7 @@ llvm::Expected<std::unique_ptr<Session>> Session::open(const Graph &graph, const
       inputs[i] = graph.inputs()[i].init.data; // read in place
   if (llvm::Error e = Executor::create(graph, layout, device, inputs).moveInto(s->executor_))
     return e;
-  // What is drawn is drawn once there is memory for it.
+  // Default inputs are drawn after the memory for them was allocated.
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i])
       continue;

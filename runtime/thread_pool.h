@@ -30,7 +30,7 @@ private:
 
 class ThreadPool {
 public:
-  // What a thread knows of the team that it is in.
+  // A thread's place in its team.
   struct Member {
     ThreadPool *pool; // null in a team of one
     int number, size;

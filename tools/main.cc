@@ -88,7 +88,7 @@ int runCommand(int argc, char **argv) {
       "isthmus");
   app.set_version_flag("--version", std::string("isthmus ") + kVersion);
   app.require_subcommand(1);
-  app.footer("`isthmus VERB --help` tells a verb's options, with an example.");
+  app.footer("`isthmus VERB --help` describes a verb's options, with an example.");
   VerbBody body;
   for (const Verb *verb : kVerbs) {
     CLI::App *sub = app.add_subcommand(verb->name, verb->doc);

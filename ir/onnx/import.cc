@@ -393,8 +393,8 @@ llvm::Error settle(Prepared &p, const std::set<std::string> &asConstants, const 
   Problems problems;
   for (size_t i = 0; i < depends.size(); ++i) {
     const Doubt &d = done.doubts()[i];
-    const bool isTold = i > 0 && done.doubts()[i - 1].output == d.output;
-    if ((depends[i] || !wasTried) && !isTold)
+    const bool isReported = i > 0 && done.doubts()[i - 1].output == d.output;
+    if ((depends[i] || !wasTried) && !isReported)
       notes.add("declared", d.output, d.message);
     else if (!depends[i] && wasTried)
       problems.add(d.where, "", d.message + ", whatever the open sizes are");

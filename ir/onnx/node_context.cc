@@ -88,7 +88,7 @@ int64_t NodeContext::intAttr(llvm::StringRef name, int64_t byDefault) {
 
 double NodeContext::floatAttr(llvm::StringRef name, double byDefault) {
   const onnx::AttributeProto *a = attrOfKind(name, onnx::AttributeProto::FLOAT, "a float");
-  return a ? meant(a->f()) : byDefault;
+  return a ? shortestDecimal(a->f()) : byDefault;
 }
 
 std::string NodeContext::stringAttr(llvm::StringRef name, llvm::StringRef byDefault) {
@@ -202,7 +202,7 @@ double NodeContext::scalar(size_t i) {
     fail("expects one number in '{0}', got '{1}'", operandName(proto, i), in(i).type.str());
     return 0;
   }
-  return in(i).type.dtype == DType::F32 ? meant(float(f[0])) : f[0];
+  return in(i).type.dtype == DType::F32 ? shortestDecimal(float(f[0])) : f[0];
 }
 
 int64_t NodeContext::integer(size_t i) {

@@ -66,8 +66,8 @@ public:
     if (!error_)
       error_ = llvm::formatv(format, std::forward<Args>(args)...).str();
   }
-  // Fails because of an error elsewhere: it was already reported there, unless `why` is given.
-  void failAfterTold(llvm::StringRef why = "") {
+  // Fails because of an error elsewhere, which was already reported there unless `why` is given.
+  void failQuietly(llvm::StringRef why = "") {
     if (!error_)
       error_ = why.str();
   }

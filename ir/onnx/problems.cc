@@ -8,7 +8,7 @@ void Problems::add(std::string where, std::string kind, std::string message) {
     return;
   }
   if (full()) {
-    ++untold_;
+    ++numNotShown_;
     return;
   }
   index_[std::move(key)] = found_.size();
@@ -40,8 +40,8 @@ llvm::Error Problems::take() {
                         (more == 1 ? " other node" : " other nodes"));
     diags.push_back(std::move(d));
   }
-  if (untold_)
-    diags.back().notes.push_back(std::to_string(untold_) + " more errors are not shown");
+  if (numNotShown_)
+    diags.back().notes.push_back(std::to_string(numNotShown_) + " more errors are not shown");
   found_.clear();
   return llvm::make_error<DiagError>(std::move(diags));
 }

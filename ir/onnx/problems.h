@@ -15,18 +15,18 @@ public:
   void add(llvm::Error e, llvm::StringRef where); // takes its diagnostics unchanged
 
   bool any() const { return !found_.empty(); }
-  bool full() const { return found_.size() >= kMostTold; } // a new problem would only be counted
+  bool full() const { return found_.size() >= kMostShown; } // a new problem would only be counted
   llvm::Error take();
 
 private:
-  static constexpr size_t kMostTold = 40;
+  static constexpr size_t kMostShown = 40;
   struct Problem {
     Diag diag;
     size_t count = 1;
   };
   std::vector<Problem> found_;
   std::map<std::pair<std::string, std::string>, size_t> index_;
-  size_t untold_ = 0;
+  size_t numNotShown_ = 0;
 };
 
 } // namespace isthmus::onnx_import

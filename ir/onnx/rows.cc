@@ -33,7 +33,7 @@ const OpDef *rowOf(llvm::StringRef opType) {
 namespace {
 
 // Whether an f32 attribute restores the number exactly.
-bool isFloat32(double d) { return onnx_import::meant(float(d)) == d; }
+bool isFloat32(double d) { return onnx_import::shortestDecimal(float(d)) == d; }
 
 void setDoubles(onnx::AttributeProto &a, llvm::ArrayRef<double> values, bool isList) {
   a.set_type(onnx::AttributeProto::TENSOR);
@@ -84,7 +84,7 @@ std::optional<Attr> readAttr(const onnx::AttributeProto &a, AttrKind want) {
   case onnx::AttributeProto::INT:
     return want == AttrKind::Bool ? Attr(a.i() != 0) : Attr(int64_t(a.i()));
   case onnx::AttributeProto::FLOAT:
-    return Attr(onnx_import::meant(a.f()));
+    return Attr(onnx_import::shortestDecimal(a.f()));
   case onnx::AttributeProto::STRING:
     return Attr(a.s());
   case onnx::AttributeProto::INTS:
@@ -92,7 +92,7 @@ std::optional<Attr> readAttr(const onnx::AttributeProto &a, AttrKind want) {
   case onnx::AttributeProto::FLOATS: {
     Floats all;
     for (float f : a.floats())
-      all.push_back(onnx_import::meant(f));
+      all.push_back(onnx_import::shortestDecimal(f));
     return Attr(std::move(all));
   }
   case onnx::AttributeProto::TENSOR: {

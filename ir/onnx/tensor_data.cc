@@ -176,8 +176,8 @@ llvm::Expected<ExternalFiles::File *> ExternalFiles::open(const std::string &loc
         d.message = "its external data: " + d.message;
       return llvm::Error(std::move(e));
     });
-  if (told_ && known == files_.end())
-    told_(pathBeside(folder_ + "/", location));
+  if (onOpen_ && known == files_.end())
+    onOpen_(pathBeside(folder_ + "/", location));
   if (numOpen_ == kMostOpen) {
     for (auto &each : files_)
       each.second.source.reset();
@@ -246,7 +246,7 @@ bool repeatsEvery(const Tensor &t, int64_t bytes) {
 
 bool allElementsEqual(const Tensor &t) { return repeatsEvery(t, dtypeBytes(t.type.dtype)); }
 
-double meant(float f) {
+double shortestDecimal(float f) {
   if (!std::isfinite(f))
     return f;
   char text[32];

@@ -18,12 +18,12 @@ llvm::Expected<DType>
 elementType(int32_t onnxType); // an error that names the type if it is not supported
 
 // Files of external data, each opened once. Only files in `folder` and its subfolders are opened,
-// unless `outside` allows others. `told` is called with the path of each opened file.
+// unless `outside` allows others. `onOpen` is called with the path of each opened file.
 class ExternalFiles {
 public:
   explicit ExternalFiles(std::string folder, Outside outside = Outside::Refused,
-                         std::function<void(const std::string &)> told = {})
-      : folder_(std::move(folder)), outside_(outside), told_(std::move(told)) {}
+                         std::function<void(const std::string &)> onOpen = {})
+      : folder_(std::move(folder)), outside_(outside), onOpen_(std::move(onOpen)) {}
   struct File {
     std::shared_ptr<const SourceFile> source; // null: closed for the time being
     ReadTensors read;
@@ -36,7 +36,7 @@ private:
 
   std::string folder_;
   Outside outside_;
-  std::function<void(const std::string &)> told_;
+  std::function<void(const std::string &)> onOpen_;
   llvm::StringMap<File> files_;
   size_t numOpen_ = 0;
 };
@@ -54,7 +54,7 @@ Tensor filled(const Type &type, llvm::ArrayRef<char> oneElement);     // every e
 
 // The number that the writer of a float meant: the shortest decimal that rounds to it. So a
 // momentum of 0.9 is 0.9 in f64 and in the text too, not 0.8999999761581421.
-double meant(float f);
+double shortestDecimal(float f);
 
 // Whether the tensor repeats its first `bytes` bytes throughout. True if it is no longer than that.
 bool repeatsEvery(const Tensor &t, int64_t bytes);

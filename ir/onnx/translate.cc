@@ -64,7 +64,7 @@ void OperatorCheck::look(Scope &scope, const NodeList &nodes, const std::vector<
     lookInto(scope, nodes, live);
 }
 
-// What serves instead of an operator that this program replaces.
+// Advice for an operator that this program does in another way.
 const char *insteadOf(const onnx::NodeProto &n) {
   const bool isGradient = n.op_type() == "Gradient" && n.domain() == "ai.onnx.preview.training";
   return isGradient ? "; leave it out of the model, and `isthmus grad MODEL --ys=... --xs=...` adds "
@@ -239,7 +239,7 @@ void Translator::enter(NodeContext &n, const NodeList &nodes) {
         "functions, branches and loops within each other more than {0} deep are not supported",
         kDeepest);
   if (nodesLeft_ < 0)
-    return n.failAfterTold(); // reported once; every later body would fail too
+    return n.failQuietly(); // reported once; every later body would fail too
   nodesLeft_ -= 1 + nodes.size();
   for (const onnx::NodeProto &node : nodes)
     nodesLeft_ -= int64_t(s_.model.readsOutside(node).size());
@@ -271,7 +271,7 @@ void Translator::call(NodeContext &n, const onnx::FunctionProto &f) {
       continue;
     const Operand *o = inner.find(f.output(int(i)));
     if (!o)
-      n.failAfterTold(inner.whyMissing(f.output(int(i))));
+      n.failQuietly(inner.whyMissing(f.output(int(i))));
     else if (!o->isValid())
       n.fail("function '{0}' gives its input '{1}' back, which the call leaves out", f.name(),
              f.output(int(i)));
@@ -323,7 +323,7 @@ std::optional<OperandList> Translator::translateGraph(NodeContext &n, const onnx
   for (const onnx::ValueInfoProto &v : body.output()) {
     const Operand *o = inner.find(v.name());
     if (!o) {
-      n.failAfterTold(inner.whyMissing(v.name()));
+      n.failQuietly(inner.whyMissing(v.name()));
       return std::nullopt;
     }
     if (!o->isValid())

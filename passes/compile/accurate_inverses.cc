@@ -9,7 +9,7 @@ namespace {
 
 // After this many plans all inaccurate inverses are excluded at once, not only the first of each
 // chain.
-constexpr int kPatience = 6;
+constexpr int kRoundsOfFirsts = 6;
 
 // The error of each inverse, as a share of the largest element of the value that it rebuilds.
 llvm::Expected<std::vector<double>> measured(const InverseErrors &e, const FirstStep &firstStep) {
@@ -56,7 +56,7 @@ llvm::Expected<Compiled> plannedAccurately(Graph given, CompileOptions o, const 
     auto errors = measured(all, o.firstStep);
     if (!errors)
       return errors.takeError();
-    const auto names = tooFar(c->graph, all, *errors, o.mostInverseError, round >= kPatience);
+    const auto names = tooFar(c->graph, all, *errors, o.mostInverseError, round >= kRoundsOfFirsts);
     if (names.empty()) {
       for (size_t i = 0; i < errors->size(); ++i) {
         double &error = c->figures.inverseErrors[c->graph.valueName(all.all[i].value).str()];

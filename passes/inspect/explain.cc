@@ -198,7 +198,7 @@ private:
   }
 
   llvm::Error chooseTensors() {
-    std::vector<ValueId> told;
+    std::vector<ValueId> shown;
     if (!o_.of.empty()) {
       auto named = matchValues(g_, o_.of);
       if (!named)
@@ -209,9 +209,9 @@ private:
         if (instancesOf_[first.index].empty() || seen[first.index])
           continue; // always live
         seen[first.index] = true;
-        told.push_back(first);
+        shown.push_back(first);
       }
-      if (told.empty())
+      if (shown.empty())
         return makeError(
             "'{0}' names only parameters and inputs, which are always live; name results of nodes",
             o_.of);
@@ -222,13 +222,13 @@ private:
         Kind k = kindOf(ValueId(v));
         if (k == Kind::Kept || k == Kind::Recomputed || k == Kind::Fetched || k == Kind::Rebuilt ||
             k == Kind::Encoded)
-          told.push_back(ValueId(v));
+          shown.push_back(ValueId(v));
       }
     }
-    llvm::stable_sort(told, [&](ValueId a, ValueId b) { return bytesOf(a) > bytesOf(b); });
-    if (o_.of.empty() && told.size() > o_.top)
-      told.resize(o_.top);
-    for (ValueId v : told)
+    llvm::stable_sort(shown, [&](ValueId a, ValueId b) { return bytesOf(a) > bytesOf(b); });
+    if (o_.of.empty() && shown.size() > o_.top)
+      shown.resize(o_.top);
+    for (ValueId v : shown)
       out_.tensors.push_back(atLength(decisionOf(v)));
     return llvm::Error::success();
   }
@@ -361,7 +361,7 @@ private:
       return a->tensor.bytes > b->tensor.bytes;
     });
     for (BottleneckDecision *b : bySize) {
-      if (b->why == Why::Price && numTold_++ < o_.top)
+      if (b->why == Why::Price && numShown_++ < o_.top)
         b->tensor = atLength(std::move(b->tensor));
     }
   }
@@ -407,7 +407,7 @@ private:
   std::vector<std::vector<OpIndex>> overwriters_; // see plan::overwritersOfReads
   LiveSets liveSets_;
   std::vector<std::vector<int64_t>> most_;
-  size_t numTold_ = 0;
+  size_t numShown_ = 0;
   llvm::DenseSet<NodeId> inverses_;
   std::vector<uint32_t> instanceOf_;               // by root: its instance, or kNone
   std::vector<std::vector<uint32_t>> instancesOf_; // by root of a first run: instances, in order

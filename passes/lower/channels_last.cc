@@ -40,15 +40,15 @@ Ints movedEntries(const Ints &entries) {
 // if the op table does not say how.
 std::optional<Attrs> movedAttrs(const Node &n, int64_t rank) {
   Attrs attrs = n.attrs;
-  bool isTold = false;
+  bool hasAxes = false;
   for (const AttrDef &a : n.op->attrs) {
-    isTold |= a.axes != AxisRole::None;
+    hasAxes |= a.axes != AxisRole::None;
     if (a.axes == AxisRole::Axis)
       attrs.set(a.name, moved(attrs.getInt(a.name), rank));
     else if (a.axes == AxisRole::EachAxis || a.axes == AxisRole::Limits)
       attrs.set(a.name, movedEntries(attrs.getInts(a.name)));
   }
-  return isTold ? std::optional<Attrs>(std::move(attrs)) : std::nullopt;
+  return hasAxes ? std::optional<Attrs>(std::move(attrs)) : std::nullopt;
 }
 
 bool isReduction(const OpDef &op) {

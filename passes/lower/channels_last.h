@@ -1,4 +1,5 @@
-// Channels last: on some devices convolutions are fast only on tensors [N, spatial..., C].
+// Channels last: on some devices convolutions are fast only on tensors [N, spatial..., C]. Changes
+// rounding: sums have another order.
 #pragma once
 
 #include "ir/graph.h"
@@ -17,7 +18,7 @@ bool convolvesChannelsFirst(const Graph &g, llvm::ArrayRef<DType> types);
 //
 // Accepts forward and differentiated graphs. Inputs and outputs keep names and types; nodes keep
 // names, marks, phases and streams. A tensor that exists in both layouts has a name of its own in
-// the second one. Sums differ only in their order. A graph without convolutions is returned
+// the second one. A graph without convolutions is returned
 // unchanged, and so is a rewritten one, whose layout was chosen before it was planned. Dead nodes
 // are removed.
 Graph withChannelsLast(const Graph &g);

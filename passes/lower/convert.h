@@ -1,4 +1,4 @@
-// Changes the floating-point type of a whole graph.
+// Changes the floating-point type of a whole graph. Changes rounding.
 #pragma once
 
 #include "ir/graph.h"

@@ -10,7 +10,7 @@ namespace {
 
 // Values that are referred to otherwise than as operands: outputs, the loss, and nodes in `after`
 // edges.
-llvm::BitVector namedElsewhere(const Graph &g) {
+llvm::BitVector namedOtherwise(const Graph &g) {
   llvm::BitVector named = namedValues(g);
   for (uint32_t i = 0; i < g.numNodes(); ++i)
     for (NodeId before : g.node(NodeId(i)).from.after)
@@ -26,7 +26,7 @@ bool isRow(const Type &t, const Type &product) {
 
 class FuseBias {
 public:
-  explicit FuseBias(const Graph &g) : g_(g), uses_(g), named_(namedElsewhere(g)), r_(g) {}
+  explicit FuseBias(const Graph &g) : g_(g), uses_(g), named_(namedOtherwise(g)), r_(g) {}
 
   Graph run() {
     for (uint32_t i = 0; i < g_.numNodes(); ++i)

@@ -1,4 +1,4 @@
-// Fuses an added bias into the matrix product, as an operand.
+// Fuses an added bias into the matrix product, as an operand. Changes rounding, of 16-bit floats.
 #pragma once
 
 #include "ir/graph.h"

@@ -1,4 +1,4 @@
-// Replaces slices that partition a value by one split.
+// Replaces slices that partition a value by one split. Changes rounding, of the signs of zeros.
 #pragma once
 
 #include "ir/graph.h"

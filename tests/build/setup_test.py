@@ -1,4 +1,4 @@
-"""tools/setup where the cache's path has spaces and quotes, and HOME is not set."""
+"""Tests tools/setup with spaces and quotes in the path of the cache, and without HOME."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-// A problem of the planner as a program gives it: as arrays and as JSON.
+// Writes a problem of the planner in the two forms that a program can give: arrays and JSON.
 #pragma once
 
 #include "passes/plan/problem.h"
@@ -16,10 +16,10 @@ inline bool makesNothing(const Op &op) {
   return op.isView() || op.waitsForTransfer() || op.transfer == Op::Transfer::StartOffload;
 }
 
-// What both forms can say: an op that reads one output of several reads a view of it; views that
-// name an input twice mean the last; of alternatives, those that are of an op, and host copies. No
-// other ops may be alternatives.
-class Sayable {
+// Changes a problem into one that both forms can hold. An op that reads one output of several reads
+// a view of that output instead. A view that names an input twice means the last one. Only ops that
+// are alternatives of another op, and host copies, may be alternatives.
+class Expressible {
 public:
   static bool is(const plan::Problem &p) {
     for (const Op &op : p.ops)
@@ -28,10 +28,10 @@ public:
     return true;
   }
 
-  static plan::Problem of(const plan::Problem &p) { return Sayable(p).run(); }
+  static plan::Problem of(const plan::Problem &p) { return Expressible(p).run(); }
 
 private:
-  explicit Sayable(const plan::Problem &p) : p_(p) {}
+  explicit Expressible(const plan::Problem &p) : p_(p) {}
 
   plan::Problem run() {
     to_.alignment = p_.alignment;
@@ -88,7 +88,7 @@ private:
   std::map<std::pair<OpIndex, uint32_t>, OpIndex> items_; // the views of single outputs
 };
 
-// Of a sayable problem, which it outlives.
+// The arrays of an expressible problem, which must outlive them.
 class Arrays {
 public:
   explicit Arrays(const plan::Problem &p) {

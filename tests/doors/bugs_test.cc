@@ -1,4 +1,4 @@
-// A bug of the library, met in whatever frame, is a status, and what is called next works.
+// A bug of the library becomes a status, whichever frame it occurs in, and the next call works.
 
 #include "ir/check.h"
 #include "tools/c/guarded.h"
@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include <cassert>
 
-// What lies between a bug and the function that was called is lost.
+// Frames between the bug and the called function are lost, and so is what they own.
 extern "C" const char *__asan_default_options() { return "detect_leaks=0"; }
 
 namespace isthmus::c {

@@ -1,8 +1,9 @@
-/* The C library as a C program meets it. */
+/* Tests the C library from a C program. */
 
 #define LIBRARY isthmus
 
 #include "tests/doors/expect.h"
+#include "tests/doors/problems.h"
 #include "tools/c/isthmus.h"
 #include <math.h>
 #include <stddef.h>
@@ -19,19 +20,10 @@ static const uint32_t kInputOp[7] = {0, 1, 2, 3, 2, 4, 1};
 static const uint32_t kOutputOp[1] = {5};
 
 static isthmus_arrays smallArrays(void) {
-  isthmus_arrays a;
-  memset(&a, 0, sizeof a);
-  a.size = sizeof a;
-  a.num_ops = kOps;
-  a.cost = kCost;
+  isthmus_arrays a =
+      problemOf(kOps, kCost, kOutputBegin, kOutputBytes, kInputBegin, kInputOp, kOutputOp);
   a.phase = kPhase;
   a.flags = kFlags;
-  a.output_begin = kOutputBegin;
-  a.output_bytes = kOutputBytes;
-  a.input_begin = kInputBegin;
-  a.input_op = kInputOp;
-  a.num_outputs = 1;
-  a.output_op = kOutputOp;
   return a;
 }
 
@@ -71,7 +63,7 @@ static void testReport(const isthmus_problem *problem, isthmus_plan *plan) {
   expectReport(problem, plan, expected);
 }
 
-/* What a program that was compiled when structs were smaller gives. */
+/* A program that was compiled when structs were smaller passes smaller sizes. */
 static void testSmallerStructs(void) {
   isthmus_arrays arrays = smallArrays();
   isthmus_problem *problem = NULL;
@@ -198,7 +190,7 @@ static int32_t always(void *user, double share, double cost) {
   return never(user, share, cost) + 1;
 }
 
-/* Of a search that asks thousands of times. */
+/* The search asks thousands of times. */
 static void testProgressPause(const isthmus_problem *problem) {
   isthmus_plan *plan = NULL;
   isthmus_plan_options options;
@@ -218,7 +210,7 @@ static void testProgressPause(const isthmus_problem *problem) {
                "'progress_seconds'");
 }
 
-/* Of a search that may take days. */
+/* The search would take days. */
 static void testCancelled(const isthmus_problem *problem) {
   isthmus_plan *plan = NULL;
   isthmus_plan_options options;
@@ -338,7 +330,7 @@ static void testTargets(const isthmus_graph *forward) {
   EXPECT(!compiled);
 }
 
-/* What is said of the compiled graph agrees: figures, live bytes, places. */
+/* The figures, the live bytes and the layout of a compiled graph agree. */
 static void testCompiled(const isthmus_compiled *compiled) {
   isthmus_compiled_figures figures;
   size_t nodes = 0, places = 0, i;
@@ -454,51 +446,8 @@ static void testGraph(void) {
   isthmus_graph_free(forward);
 }
 
-/* A chain of `kLayers` ops and their backward ops: a search that may take long. */
-enum { kLayers = 40, kChain = 2 * kLayers + 1 };
-static isthmus_problem *chain(void) {
-  static double cost[kChain];
-  static int64_t bytes[kChain];
-  static uint8_t phase[kChain], flags[kChain];
-  static size_t outputs[kChain + 1], inputs[kChain + 1];
-  static uint32_t reads[2 * kChain];
-  const uint32_t last = kChain - 1;
-  isthmus_problem *problem = NULL;
-  isthmus_arrays a;
-  uint32_t i;
-  size_t n = 0;
-  for (i = 0; i < kChain; ++i) {
-    cost[i] = i > 0;
-    bytes[i] = 100;
-    flags[i] = i ? 0 : ISTHMUS_PINNED;
-    phase[i] = i > kLayers;
-    outputs[i] = i;
-    inputs[i] = n;
-    if (i > 0)
-      reads[n++] = i - 1;
-    if (i > kLayers)
-      reads[n++] = 2 * kLayers - i;
-  }
-  outputs[kChain] = kChain;
-  inputs[kChain] = n;
-  memset(&a, 0, sizeof a);
-  a.size = sizeof a;
-  a.num_ops = kChain;
-  a.cost = cost;
-  a.phase = phase;
-  a.flags = flags;
-  a.output_begin = outputs;
-  a.output_bytes = bytes;
-  a.input_begin = inputs;
-  a.input_op = reads;
-  a.num_outputs = 1;
-  a.output_op = &last;
-  EXPECT(isthmus_problem_from_arrays(&a, &problem, NULL) == ISTHMUS_OK);
-  return problem;
-}
-
 static void testSearches(void) {
-  isthmus_problem *const problem = chain();
+  isthmus_problem *const problem = longChain();
   testCancelled(problem);
   testProgressPause(problem);
   isthmus_problem_free(problem);
@@ -515,8 +464,7 @@ static void testBudgets(void) {
   EXPECT(bytes == -1 && share == 0);
   EXPECT(isthmus_budget_parse("0%", &bytes, &share, NULL) == ISTHMUS_OK);
   EXPECT(bytes == 0 && share == 0);
-  EXPECT_ERROR(isthmus_budget_parse("much", &bytes, &share, &error), ISTHMUS_BAD_INPUT,
-               "'much'");
+  EXPECT_ERROR(isthmus_budget_parse("much", &bytes, &share, &error), ISTHMUS_BAD_INPUT, "'much'");
 }
 
 static void tests(void) {

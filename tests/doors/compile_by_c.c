@@ -1,6 +1,6 @@
-/* Compiles a graph for this machine by the C library, with the options of the command line, and saves
- * it: compile_by_c IN OUT LOSS BUDGET ALLOW THREADS EFFORT, where LOSS may be empty, BUDGET is one or
- * the word for a policy, and ALLOW is a number of isthmus.h. */
+/* Compiles a graph for this machine by the C library, with the options of the command line, and
+ * saves it. Usage: compile_by_c IN OUT LOSS BUDGET ALLOW THREADS EFFORT. LOSS may be empty, BUDGET
+ * is a budget or the name of a policy, and ALLOW is a number as in isthmus.h. */
 
 #include "tools/c/isthmus.h"
 #include "tools/c/run/isthmus_run.h"

@@ -1,4 +1,4 @@
-// The same as compile_by_c.c, by the C++ header.
+// Does the same as compile_by_c.c, by the C++ header.
 
 #include "tools/c/isthmus.hpp"
 #include "tools/c/run/isthmus_run.h"

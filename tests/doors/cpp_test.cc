@@ -1,4 +1,5 @@
-// The header in a C++ program that has LLVM of its own: whose symbols are whose is told apart.
+// Tests isthmus.h from a C++ program with an LLVM of its own: the library's symbols and the
+// program's do not mix.
 
 #include "tools/c/isthmus.h"
 #include "llvm/Support/Error.h"

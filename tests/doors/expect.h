@@ -1,4 +1,4 @@
-/* What the C programs of these tests expect of a library, whose functions begin with LIBRARY. */
+/* Checks for the C programs of these tests. LIBRARY is the prefix of the library's functions. */
 #ifndef ISTHMUS_TESTS_DOORS_EXPECT_H
 #define ISTHMUS_TESTS_DOORS_EXPECT_H
 
@@ -19,7 +19,7 @@ static int failures = 0;
 #define JOINED(a, b) a##b
 #define OF(library, name) JOINED(library, name)
 
-/* The call, which hands on `&error`, fails so and says so. */
+/* The call, which passes `&error` on, returns `want`, and its message contains `part`. */
 #define EXPECT_ERROR(call, want, part)                                                             \
   do {                                                                                             \
     OF(LIBRARY, _error) *error = NULL;                                                             \
@@ -32,8 +32,8 @@ static int failures = 0;
     OF(LIBRARY, _error_free)(error);                                                               \
   } while (0)
 
-/* Runs a program's tests as often as its argument says, once without one: what the library keeps
- * must not grow with it. */
+/* Runs a program's tests as often as its argument says, or once without an argument. The memory
+ * that the library holds at the end must not grow with this number. */
 static int runTests(int argc, char **argv, void (*tests)(void)) {
   int rounds = argc > 1 ? atoi(argv[1]) : 1;
   while (rounds-- > 0)

@@ -1,4 +1,4 @@
-"""The library in a process that has other copies of what it holds: another LLVM, another protobuf, and names with other meanings."""
+"""Tests the library in a process that has another LLVM, another protobuf, and functions with the names of ours."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import unittest
 LIBRARY, HEADER, C_TEST_SOURCE, HPP_TEST, ISTHMUS = (os.path.abspath(p) for p in sys.argv[1:6])
 FOLDER = os.environ["TEST_TMPDIR"]
 
-# LLVM's and protobuf's own libraries are loaded first, with names for all to see, and used before, between and after.
+# The host loads LLVM's and protobuf's own libraries first, with global symbols, and uses them before, between and after calls of ours.
 HOST = r"""
 #include "isthmus.hpp"
 #include <cassert>

@@ -1,4 +1,4 @@
-// isthmus.hpp as a program of C++17 meets it.
+// Tests isthmus.hpp from a program in C++17.
 
 #include "tools/c/isthmus.hpp"
 #include "gtest/gtest.h"
@@ -12,8 +12,8 @@ namespace {
 using isthmus::Op;
 using isthmus::Output;
 
-// A chain of layers; each gradient reads the one before, whose bytes it may take over, and what a
-// layer read.
+// A chain of layers. Each gradient reads the gradient before it, whose bytes it may take over, and
+// the operand of a layer.
 isthmus::ProblemBuilder chain(int layers) {
   isthmus::ProblemBuilder b;
   std::vector<Output> made = {b.pinned(1000, "x")};
@@ -249,7 +249,7 @@ TEST(Hpp, BudgetsOfGraphsThatCannotBeMet) {
   EXPECT_THROW(step.compile(options), std::runtime_error);
 }
 
-// What calls of the library give, one after the other.
+// The results of several calls of the library, one after the other.
 std::vector<std::string> resultsOf(unsigned seed) {
   std::vector<std::string> out;
   for (unsigned i = 0; i < 4; ++i) {

@@ -1,4 +1,4 @@
-"""Modules of the Python package import one another one way: none leads back to itself, not even from within a function."""
+"""Tests that the imports of the Python package form no cycle, not even by an import within a function."""
 
 import ast
 import graphlib

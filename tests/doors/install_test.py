@@ -1,4 +1,4 @@
-"""tools/install, as a stranger's build meets what it installs: by CMake and by pkg-config, in C99 and C++17, in folders with spaces."""
+"""Tests tools/install: a build by CMake or by pkg-config, in C99 or C++17, finds and uses what was installed, also in folders with spaces."""
 
 import os
 import re
@@ -62,7 +62,7 @@ class Installed(unittest.TestCase):
         shutil.copytree(self.fresh, self.prefix, symlinks=True)
         with open(PAGE) as file:
             programs = re.findall(r"```(c|cpp)\n(.*?)```\s+It prints `([^`]*)`", file.read(), re.S)
-        # The last one runs a model; page_test has one for it.
+        # The last one runs a model; c_page_test has one for it.
         self.programs = [program for program in programs if "model.onnx" not in program[1]]
         self.assertEqual(len(self.programs), 2)
         for language, program, _ in self.programs:

@@ -1,4 +1,4 @@
-// isthmus_plan_layout against what a schedule means: a simulation that shares nothing with the
+// Compares isthmus_plan_layout with a simulation of the schedule, which shares no code with the
 // planner or the placer.
 
 #include "tests/doors/arrays.h"
@@ -162,7 +162,7 @@ TEST(Layout, WhatLivesAtOnceDoesNotOverlap) {
   for (int i = 0; i < 300; ++i) {
     plan::Problem p = plan::randomProblem(rng, 12);
     plan::addAlternatives(p, rng, 3);
-    if (!Sayable::is(p))
+    if (!Expressible::is(p))
       continue;
     isthmus_problem *problem = nullptr;
     Arrays arrays(p);

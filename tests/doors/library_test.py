@@ -1,5 +1,5 @@
-"""What a C library brings along, and what it shows: its own functions and nothing else, and libraries that every system has, or
-that the command line names."""
+"""Tests what a C library exports and needs. It exports its own functions and nothing else. It needs libraries that every system has, and those that
+the command line names."""
 
 import os
 import re

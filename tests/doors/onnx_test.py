@@ -1,4 +1,4 @@
-"""The C library reads and writes the ONNX files that the command line does, and says nothing of its own beside."""
+"""Tests that the C library reads and writes the same ONNX files as the command line, and prints nothing."""
 
 import ctypes
 import os

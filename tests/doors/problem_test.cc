@@ -1,4 +1,4 @@
-// A problem given as arrays and as JSON is one problem: its plans are the same.
+// A problem that is given as arrays has the same plans as the same problem given as JSON.
 
 #include "tests/doors/arrays.h"
 #include "tests/passes/random_problem.h"
@@ -11,7 +11,7 @@ namespace {
 using Problem = std::unique_ptr<isthmus_problem, decltype(&isthmus_problem_free)>;
 using Plan = std::unique_ptr<isthmus_plan, decltype(&isthmus_plan_free)>;
 
-// Null where it is refused; `why` then says why.
+// Returns an empty problem if the library refuses the arrays; `why` then holds its message.
 Problem fromArrays(const isthmus_arrays &a, std::string &why) {
   isthmus_problem *p = nullptr;
   isthmus_error *error = nullptr;
@@ -62,8 +62,8 @@ plan::Problem drawn(plan::Rng &rng) {
     if (plan::below(rng, 2))
       plan::addOverwrites(p, rng);
     plan::addAlternatives(p, rng, 3);
-    if (Sayable::is(p))
-      return Sayable::of(p);
+    if (Expressible::is(p))
+      return Expressible::of(p);
   }
 }
 
@@ -190,9 +190,9 @@ TEST(ArraysAndJson, RefuseWhatIsNoAlternative) {
 }
 
 TEST(ArraysAndJson, RefuseADonationToAWait) {
-  std::string json = jsonOf(Sayable::of(withAlternatives())), why;
+  std::string json = jsonOf(Expressible::of(withAlternatives())), why;
   ASSERT_TRUE(fromJson(json, why)) << why;
-  // Of the wait for the prefetch: it makes no instance that could take bytes over.
+  // The wait for the prefetch makes no instance, so none can take bytes over.
   const std::string wait = "\"may_reuse\": [], \"of\": 1, \"kind\": \"copy_wait\"";
   ASSERT_NE(json.find(wait), std::string::npos) << json;
   json.replace(json.find(wait), 15, "\"may_reuse\": [[0, 0]]");

@@ -1,4 +1,4 @@
-"""Graphs in Python, without running them: loaded, differentiated, planned, written, drawn."""
+"""Tests graphs in Python that do not run: they are loaded, differentiated, planned, written and drawn."""
 
 import copy
 import os

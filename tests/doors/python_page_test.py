@@ -1,4 +1,4 @@
-"""Every snippet of docs/python.md, or another page, in order, in an empty folder: what it prints is what the page says."""
+"""Runs every snippet of docs/python.md, or of another page, in order, in an empty folder. Each must print what the page says."""
 
 import contextlib
 import io

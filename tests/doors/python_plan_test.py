@@ -1,4 +1,4 @@
-"""Problems and plans in Python: what comes out, what wrong input says, how a search is watched and interrupted."""
+"""Tests problems and plans in Python: results, messages for wrong input, progress, and the interruption of a search."""
 
 import ast
 import copy
@@ -551,14 +551,14 @@ print(len(isthmus.plan(problem, "90%", effort=0.01).schedule) > 0, flush=True)
         program = """
 import sys, threading, time, isthmus
 from python_plan_test import chain
-problem, told = chain(100), threading.Event()
-progress = (lambda share, cost: told.set()) if sys.argv[1] == "told" else None
+problem, started = chain(100), threading.Event()
+progress = (lambda share, cost: started.set()) if sys.argv[1] == "reporting" else None
 threading.Thread(target=lambda: isthmus.plan(problem, "20%", effort=1e6, progress=progress), daemon=True).start()
-told.wait() if progress else time.sleep(0.3)
+started.wait() if progress else time.sleep(0.3)
 print("leaving")
 """
         path = os.pathsep.join([os.path.dirname(os.path.abspath(__file__)), *sys.path])
-        for how in "told", "silent":
+        for how in "reporting", "silent":
             done = subprocess.run([sys.executable, "-c", program, how], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "leaving\n", ""), how)
 
@@ -612,7 +612,7 @@ class Pickles(unittest.TestCase):
 
 
 def in_a_process(sent):
-    """What a worker of multiprocessing returns for `sent`."""
+    """Returns the copy of `sent` that a worker process of multiprocessing makes."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(copy.copy, (sent,))
 

@@ -1,4 +1,4 @@
-"""Graphs run in Python: the bits are the command line's, and a plan's are those of its original."""
+"""Tests graphs that run in Python: the results have the bits of the command line's, and a planned graph's have those of its original's."""
 
 import os
 import subprocess
@@ -55,7 +55,7 @@ class Runs(command.TestCase):
                 self.assert_same_bits(lowered, self.outputs_of_the_command(step, "--seed=3"))
 
     def test_a_plan_for_this_machine_keeps_its_budget_when_it_runs(self):
-        """What kernels of convolutions and products need while they run is in the plan."""
+        """The plan counts the workspaces of convolutions and products."""
         needed = False
         for name in NETWORKS:
             forward = self.zoo(name)

@@ -1,4 +1,4 @@
-/* The library that runs graphs as a C program meets it. */
+/* Tests the library that runs graphs from a C program. */
 
 #define LIBRARY isthmus_run
 

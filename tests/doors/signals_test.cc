@@ -1,5 +1,5 @@
-// Signals are the host's affair: its handlers, its mask and its alternate stack are the same before
-// and after the libraries are loaded, plan, save a graph and run one.
+// The libraries leave signals to the host: its handlers, its mask and its alternate stack stay as
+// they are while the libraries are loaded, plan, save a graph and run one.
 
 #include "tools/c/isthmus.h"
 #include "tools/c/run/isthmus_run.h"
@@ -30,7 +30,7 @@ volatile std::sig_atomic_t handled = 0;
 void onSignal(int) { handled = handled + 1; }
 void onSignalWithInfo(int, siginfo_t *, void *) { handled = handled + 1; }
 
-// What the kernel does at each signal: a byte for byte image of what the host has said.
+// The kernel's record of the host's signal handling, byte for byte.
 struct Signals {
   std::vector<std::string> actions; // by number
   std::string mask, stack;

@@ -1,4 +1,4 @@
-"""The example of docs/pytorch.md, run for a few steps: the same losses within half of the memory."""
+"""Runs the example of docs/pytorch.md for a few steps. The losses must be the same within half of the memory."""
 
 import os
 import re

@@ -1,5 +1,5 @@
-"""C programs that use the libraries, rightly and wrongly, under Valgrind: no error, no leak, and what a library keeps until the process
-ends does not grow, whether it is called again or unloaded and loaded again."""
+"""Runs C programs that use the libraries, rightly and wrongly, under Valgrind. There must be no error and no leak. The memory that a library holds
+until the process ends must not grow when it is called again, or unloaded and loaded again."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The wheel: what is in it, that it is made the same twice, and that it works in an environment that has nothing else."""
+"""Tests the wheel: its contents, that two builds are equal, and that it works in an environment that has nothing else."""
 
 import base64
 import csv

@@ -1,11 +1,12 @@
-/* Wrong calls of the C library: nulls, sizes of no struct, handles that do not fit one another,
- * input that ends too early, searches that are cancelled. Each is an error that says why, and
- * nothing of it stays in memory. What is read lies in blocks of its own size, so that a checker of
- * memory sees what is read beyond. */
+/* Tests wrong calls of the C library: nulls, sizes that no struct has, handles that do not belong
+ * together, input that ends too early, searches that are cancelled. Each call gives an error with a
+ * reason, and leaves nothing in memory. Input lies in blocks of its exact size, so that a memory
+ * checker sees a read beyond its end. */
 
 #define LIBRARY isthmus
 
 #include "tests/doors/expect.h"
+#include "tests/doors/problems.h"
 #include "tools/c/isthmus.h"
 #include <math.h>
 #include <stdint.h>
@@ -295,21 +296,11 @@ static void testWrongArrays(void) {
     uint32_t last[] = {1};
     int32_t views[] = {-1, -1};
     isthmus_problem *problem = NULL;
-    isthmus_arrays a;
-    memset(&a, 0, sizeof a);
-    a.size = sizeof a;
-    a.num_ops = 2;
-    a.cost = cost;
+    isthmus_arrays a = problemOf(2, cost, outputs, bytes, inputs, reads, last);
     a.workspace = workspace;
     a.phase = phase;
     a.flags = flags;
-    a.output_begin = outputs;
-    a.output_bytes = bytes;
-    a.input_begin = inputs;
-    a.input_op = reads;
     a.view_of = views;
-    a.num_outputs = 1;
-    a.output_op = last;
     a.alignment = 64;
     EXPECT(isthmus_problem_from_arrays(&a, &problem, NULL) == ISTHMUS_OK);
     isthmus_problem_free(problem);
@@ -345,21 +336,13 @@ static void testCountsWithoutEnd(const isthmus_problem *problem) {
     isthmus_problem *made = NULL;
     isthmus_plan *plan = NULL;
     isthmus_plan_options options;
-    isthmus_arrays arrays;
+    isthmus_arrays arrays = problemOf(1, cost, begin, bytes, none, zero, zero);
     EXPECT_ERROR(isthmus_plan_from_schedule(problem, ops, count, &plan, &error), ISTHMUS_BAD_CALL,
                  "'num_ops'");
     isthmus_plan_options_init(&options, count);
     EXPECT_ERROR(isthmus_plan_make(problem, &options, &plan, &error), ISTHMUS_BAD_CALL, "'size'");
     EXPECT(!plan);
-    memset(&arrays, 0, sizeof arrays);
-    arrays.size = sizeof arrays;
-    arrays.num_ops = 1;
-    arrays.cost = cost;
-    arrays.output_begin = begin;
-    arrays.output_bytes = bytes;
-    arrays.input_begin = none;
-    arrays.input_op = zero;
-    arrays.output_op = arrays.forward_outputs = zero;
+    arrays.forward_outputs = zero;
     arrays.num_outputs = count;
     EXPECT_ERROR(isthmus_problem_from_arrays(&arrays, &made, &error), ISTHMUS_BAD_INPUT, "outputs");
     arrays.num_outputs = 1;
@@ -412,7 +395,7 @@ static void testJsonThatEndsTooEarly(void) {
   }
 }
 
-/* Of a graph that ends too early nothing is left either. The last line break may be missing. */
+/* A graph that ends too early leaves nothing in memory. The last line break may be missing. */
 static void testTextThatEndsTooEarly(void) {
   const size_t whole = sizeof kText - 1;
   size_t length;
@@ -494,18 +477,8 @@ static void testHandlesThatDoNotFit(const isthmus_problem *problem, isthmus_plan
   const isthmus_block *blocks = NULL;
   size_t count = 0;
   int64_t bytes = 0;
-  isthmus_arrays arrays;
-  memset(&arrays, 0, sizeof arrays);
-  arrays.size = sizeof arrays;
-  arrays.num_ops = 2;
-  arrays.cost = cost;
+  isthmus_arrays arrays = problemOf(2, cost, begin, made, reads, zero, one);
   arrays.flags = flags;
-  arrays.output_begin = begin;
-  arrays.output_bytes = made;
-  arrays.input_begin = reads;
-  arrays.input_op = zero;
-  arrays.num_outputs = 1;
-  arrays.output_op = one;
   EXPECT(isthmus_problem_from_arrays(&arrays, &other, NULL) == ISTHMUS_OK);
   otherPlan = planned(other, 1);
   EXPECT_ERROR(isthmus_plan_report(problem, otherPlan, &text, &error), ISTHMUS_BAD_CALL,
@@ -523,12 +496,12 @@ static void testHandlesThatDoNotFit(const isthmus_problem *problem, isthmus_plan
 }
 
 typedef struct {
-  int asked, lasts; /* calls, and after how many of them it cancels */
-} Patience;
+  int asked, after; /* the calls so far, and the number of the call that cancels */
+} CancelAfter;
 
 /* Calls the library, as a program may from here, also wrongly. */
 static int32_t until(void *user, double share, double cost) {
-  Patience *const patience = user;
+  CancelAfter *const cancel = user;
   isthmus_problem *const problem = layers();
   isthmus_problem *other = problem;
   isthmus_plan_free(planned(problem, 1));
@@ -537,47 +510,7 @@ static int32_t until(void *user, double share, double cost) {
   (void)cost;
   EXPECT_NULL(isthmus_problem_from_json(NULL, 0, &other, &error), "json");
   EXPECT(!other);
-  return ++patience->asked < patience->lasts;
-}
-
-/* Of a chain as long as a search takes a while for. */
-static isthmus_problem *longChain(void) {
-  enum { kHalf = 60, kAll = 2 * kHalf };
-  static double cost[kAll];
-  static int64_t bytes[kAll];
-  static uint8_t phase[kAll];
-  static size_t outputs[kAll + 1], inputs[kAll + 1];
-  static uint32_t reads[2 * kAll], last[1] = {kAll - 1};
-  isthmus_problem *problem = NULL;
-  isthmus_arrays a;
-  uint32_t i;
-  size_t next = 0;
-  for (i = 0; i < kAll; ++i) {
-    cost[i] = 1 + i % 5;
-    bytes[i] = 100 + 10 * (i % 7);
-    phase[i] = i >= kHalf;
-    outputs[i] = i;
-    inputs[i] = next;
-    if (i > 0)
-      reads[next++] = i - 1;
-    if (i >= kHalf)
-      reads[next++] = kAll - 1 - i;
-  }
-  outputs[kAll] = kAll;
-  inputs[kAll] = next;
-  memset(&a, 0, sizeof a);
-  a.size = sizeof a;
-  a.num_ops = kAll;
-  a.cost = cost;
-  a.phase = phase;
-  a.output_begin = outputs;
-  a.output_bytes = bytes;
-  a.input_begin = inputs;
-  a.input_op = reads;
-  a.num_outputs = 1;
-  a.output_op = last;
-  EXPECT(isthmus_problem_from_arrays(&a, &problem, NULL) == ISTHMUS_OK);
-  return problem;
+  return ++cancel->asked < cancel->after;
 }
 
 /* At whatever question a search is cancelled, it ends there, and with a plan or without one. */
@@ -585,23 +518,23 @@ static void testCancelledSearches(void) {
   isthmus_problem *const problem = longChain();
   const int64_t budgets[] = {1, 2500, 1 << 20};
   size_t i;
-  int lasts, numPlans = 0, numCancelled = 0;
+  int after, numPlans = 0, numCancelled = 0;
   for (i = 0; i < 3; ++i)
-    for (lasts = 1; lasts <= 9; lasts += 4) {
-      Patience patience = {0, 0};
+    for (after = 1; after <= 9; after += 4) {
+      CancelAfter cancel = {0, 0};
       isthmus_plan_options options;
       isthmus_plan *plan = NULL;
       isthmus_error *error = NULL;
       isthmus_status status;
-      patience.lasts = lasts;
+      cancel.after = after;
       isthmus_plan_options_init(&options, sizeof options);
       options.budget_bytes = budgets[i];
       options.effort = 1e6; /* days */
       options.progress = until;
-      options.user = &patience;
+      options.user = &cancel;
       options.place = i == 1;
       status = isthmus_plan_make(problem, &options, &plan, &error);
-      EXPECT(patience.asked <= lasts);
+      EXPECT(cancel.asked <= after);
       EXPECT((status == ISTHMUS_OK) == (plan != NULL) && (status == ISTHMUS_OK) == (error == NULL));
       if (status == ISTHMUS_CANCELLED)
         EXPECT(strstr(isthmus_error_message(error), "cancelled before a plan within"));

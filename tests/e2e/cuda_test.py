@@ -158,13 +158,13 @@ class Runs(CudaCase):
         self.assertEqual((report["substitute_kernels"], report["device_notes"]), (0, []))
         self.assertNotIn("note", want.err)
         losses = report["loss"]
-        for faults, told in ("first-product second-product", "so our own kernel, which is slow, runs"), ("refuse-products", "refuse"):
+        for faults, part in ("first-product second-product", "so our own kernel, which is slow, runs"), ("refuse-products", "refuse"):
             result = self.run_ok(*options, env={**EMULATION, "ISTHMUS_EMULATION_FAULTS": faults})
             report = json.loads(self.read("r.json"))
             self.assertEqual(report["substitute_kernels"], products)
             self.assertNotIn("emulation", report["kernels"])
             self.assertEqual(report["loss"], losses)
-            self.assertTrue(any(told in note for note in report["device_notes"]), report["device_notes"])
+            self.assertTrue(any(part in note for note in report["device_notes"]), report["device_notes"])
             for note in report["device_notes"]:
                 self.assertEqual(result.err.count(note), 1)
         self.run_ok("run", options[1], "--loss=mse", "--report=r.json")  # on the CPU

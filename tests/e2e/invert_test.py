@@ -151,9 +151,9 @@ class Plans(Inverses):
 
     def test_explain(self):
         self.flow(32)
-        told = json.loads(self.run_ok("explain", "flow.isth", QUICK, "--budget=min", ALLOW, "--json", "--top=100").out)
-        self.assertGreater(told["totals"]["rebuilt"]["tensors"], 0)
-        self.assertGreater(sum(t["rebuildings"] for t in told["tensors"]), 0)
+        explained = json.loads(self.run_ok("explain", "flow.isth", QUICK, "--budget=min", ALLOW, "--json", "--top=100").out)
+        self.assertGreater(explained["totals"]["rebuilt"]["tensors"], 0)
+        self.assertGreater(sum(t["rebuildings"] for t in explained["tensors"]), 0)
         text = self.run_ok("explain", "flow.isth", QUICK, "--budget=min", ALLOW, "--top=30").out.decode()
         self.assertIn("rebuilt by its inverse once", text)
 

@@ -50,7 +50,7 @@ class Net(nn.Module):
 HALVES = {"chunk": lambda x: x.chunk(2, 1), "slices": lambda x: (x[:, :CHANNELS], x[:, CHANNELS:])}
 
 
-def told(report, figure="predicted_peak_bytes"):
+def mebibytes(report, figure="predicted_peak_bytes"):
     return f"{report[figure] / 2**20:.2f} MiB"
 
 
@@ -78,8 +78,8 @@ class Exported(command.TestCase):
                     least = self.plan("--budget=min")
                     allowed = [f"--budget={int(0.9 * least['predicted_peak_bytes'])}", "--allow=recompute,invert"]
                     inverted = self.plan(*allowed)
-                    print(f"{how}, {exporter}: {told(least, 'baseline_peak_bytes')}; by recomputing {told(least)} or more, "
-                          f"{least['recompute_overhead']:+.1%}; with {inverted['inversions']} inverses {told(inverted)}, "
+                    print(f"{how}, {exporter}: {mebibytes(least, 'baseline_peak_bytes')}; by recomputing {mebibytes(least)} or more, "
+                          f"{least['recompute_overhead']:+.1%}; with {inverted['inversions']} inverses {mebibytes(inverted)}, "
                           f"{inverted['recompute_overhead']:+.1%}")
                     self.assertGreater(inverted["inversions"], DEPTH)
                     self.assertLess(inverted["recompute_overhead"], 0.5 * least["recompute_overhead"])

@@ -192,7 +192,7 @@ class NoGradient(Meaning):
 
 
 class Provenance(Meaning):
-    """What a clause says of a node is true, or an error at its line; a graph with clauses runs as it is written."""
+    """A clause that is not true of its node is an error at its line. A graph with clauses runs as it is written."""
 
     PLAIN = ("input %x : f32[64]", "param %w : f32[64]", "%b = exp(%x)", "%c = square(%b)", "%s = mean(%c)",
              "%dx = mul(%b, %c) backward", "loss %s", "output %s", "output %dx")

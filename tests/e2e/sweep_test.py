@@ -444,9 +444,9 @@ class Pictures(SweepCase):
             self.assertEqual(len(tips), 2 * len(rows))
             axis = next(iter(rows[0]))
             for row in rows:
-                told = [t for t in tips if t.startswith(f"{row['policy']}, {axis} {row[axis]}\n")]
-                self.assertEqual(len(told), 2, row)
-                self.assertIn("cannot be met" if row["state"] == "cannot be met" else "added cost", told[0])
+                row_tips = [t for t in tips if t.startswith(f"{row['policy']}, {axis} {row[axis]}\n")]
+                self.assertEqual(len(row_tips), 2, row)
+                self.assertIn("cannot be met" if row["state"] == "cannot be met" else "added cost", row_tips[0])
             text = "\n".join(t.text or "" for t in svg.iter(SVG + "text"))
             for word in args[0], axis, args[1]:
                 self.assertIn(word, text)

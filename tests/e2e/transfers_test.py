@@ -104,19 +104,19 @@ class Runs(Transfers):
         """Masks are kept in place of tensors: they are neither saved activations nor rebuilt ones."""
         self.net()
         options = [WRT, QUICK, "--allow=encode", "--budget=min"]
-        told = json.loads(self.run_ok("explain", "net.isth", *options, "--top=1000", "--json").out)
-        encoded = [t for t in told["tensors"] if t["decision"] == "encoded"]
-        self.assertGreater(told["totals"]["encoded"]["tensors"], 0)
-        self.assertEqual(told["totals"]["encoded"]["tensors"], len(encoded))
-        self.assertGreater(told["planned"]["bytes_by_kind"]["encoded"], 0)
-        self.assertEqual(told["planned"]["bytes_by_kind"]["rebuilt"], 0)
+        explained = json.loads(self.run_ok("explain", "net.isth", *options, "--top=1000", "--json").out)
+        encoded = [t for t in explained["tensors"] if t["decision"] == "encoded"]
+        self.assertGreater(explained["totals"]["encoded"]["tensors"], 0)
+        self.assertEqual(explained["totals"]["encoded"]["tensors"], len(encoded))
+        self.assertGreater(explained["planned"]["bytes_by_kind"]["encoded"], 0)
+        self.assertEqual(explained["planned"]["bytes_by_kind"]["rebuilt"], 0)
         self.assertIn("kept as a smaller value of", self.run_ok("explain", "net.isth", *options).out.decode())
         parts = self.run_ok("profile", "net.isth", *options, "--steps=1").out.decode()
         self.assertIn(", encoded ", parts)
         self.assertNotIn("rebuilt", parts)
         r = self.report("opt", "net.isth", *options, "-o", "small.isth")
         self.assertEqual(r["encodings"], self.read("small.isth").decode().count("from(encoding(%"))
-        self.assertGreaterEqual(r["encodings"], told["totals"]["encoded"]["tensors"])
+        self.assertGreaterEqual(r["encodings"], explained["totals"]["encoded"]["tensors"])
 
     def test_each_way(self):
         """A plan contains only what was allowed, and gives the bits of the original graph."""

@@ -5,7 +5,7 @@
 #include "passes/plan/overhead_bound.h"
 #include "passes/plan/peak_bound.h"
 #include "passes/plan/storage_graph.h"
-#include "tests/passes/everything.h"
+#include "tests/passes/exhaustive_search.h"
 #include "tests/passes/random_problem.h"
 #include "gtest/gtest.h"
 #include <cstdlib>
@@ -18,13 +18,13 @@ namespace {
 // With ISTHMUS_FULL=1, tests run on all problems and not on a sample.
 int numProblems(int sampled, int all) { return std::getenv("ISTHMUS_FULL") ? all : sampled; }
 
-TEST(Everything, AgreesWithTheJudge) {
+TEST(ExhaustiveSearch, AgreesWithTheJudge) {
   Rng rng(1);
   for (int i = 0; i < 30; ++i) {
     Problem p = randomProblem(rng, 2);
     Evaluation source = evaluate(p, sourceOrder(p));
     ASSERT_EQ(source.error, "");
-    Everything all(p);
+    ExhaustiveSearch all(p);
     int64_t least = all.leastPeak();
     EXPECT_LE(least, source.peakBytes);
     Evaluation found = evaluate(p, all.schedule());
@@ -38,7 +38,7 @@ TEST(LowestPeak, IsNeverAboveTheLeastAndOftenIt) {
   int equal = 0, better = 0, n = numProblems(300, 3000);
   for (int i = 0; i < n; ++i) {
     Problem p = randomProblem(rng, 1 + below(rng, 2));
-    int64_t least = Everything(p).leastPeak(), bound = lowestPeak(p);
+    int64_t least = ExhaustiveSearch(p).leastPeak(), bound = lowestPeak(p);
     ASSERT_LE(bound, least) << "problem " << i;
     equal += bound == least;
     better += bound > structuralPeak(Needs(p));
@@ -84,7 +84,7 @@ TEST(LowestPeak, CountsWhatMustBeKept) {
     Problem p = randomProblem(rng, 2);
     for (Op &op : p.ops)
       op.recomputable = below(rng, 3) == 0;
-    int64_t least = Everything(p).leastPeak(), bound = lowestPeak(p);
+    int64_t least = ExhaustiveSearch(p).leastPeak(), bound = lowestPeak(p);
     ASSERT_LE(bound, least) << "problem " << i;
     equal += bound == least;
   }
@@ -273,9 +273,9 @@ TEST(LeastCost, IsNeverAboveTheLeastAndOftenIt) {
         order.push_back(op);
         first += p.ops[op].cost;
       }
-    int64_t low = Everything(p).leastPeak(), high = evaluate(p, plan).peakBytes;
+    int64_t low = ExhaustiveSearch(p).leastPeak(), high = evaluate(p, plan).peakBytes;
     int64_t budget = low + int64_t(below(rng, uint64_t(high - low + 1)));
-    double least = Everything(p, &order).leastCost(budget);
+    double least = ExhaustiveSearch(p, &order).leastCost(budget);
     double known = below(rng, 2) || std::isinf(least) ? 0 : least;
     OverheadBound b = leastCost(p, plan, budget, known, kWork);
     ASSERT_LE(b.cost, least + 1e-6) << "problem " << i;

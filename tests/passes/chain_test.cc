@@ -180,7 +180,7 @@ private:
   std::map<std::tuple<uint32_t, uint32_t, int64_t>, double> known_;
 };
 
-// What the runs cost; the backward tasks of each link must follow those of the next.
+// The cost of the runs. The backward tasks of a link must come after those of the next link.
 double costOf(const std::vector<ChainLink> &links, const std::vector<ChainRun> &runs) {
   using Kind = ChainRun::Kind;
   double cost = 0;

@@ -1,3 +1,6 @@
+// Tests the cheapest ways to make things, on small examples and against Bellman and Ford's
+// algorithm.
+
 #include "passes/cheapest_steps.h"
 #include "gtest/gtest.h"
 
@@ -13,7 +16,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // `dear` can be made directly for 10, or from two things that cost 4 each: for 9 if the costs of
 // what a step reads are added, for 5 if the highest counts.
-TEST(CheapestSteps, PricesTheSumOrTheMostOfWhatIsRead) {
+TEST(CheapestSteps, AddsThePricesOfReadsOrTakesTheHighest) {
   CheapestSteps steps;
   const uint32_t given = steps.addThing(0), left = steps.addThing(kNever),
                  right = steps.addThing(kNever), dear = steps.addThing(kNever),
@@ -33,7 +36,7 @@ TEST(CheapestSteps, PricesTheSumOrTheMostOfWhatIsRead) {
   EXPECT_EQ(steps.stepTo(left), 1u);
 }
 
-TEST(CheapestSteps, WhatIsHadAlreadyIsMadeOnlyIfThatIsCheaper) {
+TEST(CheapestSteps, LiveThingsAreMadeAgainOnlyIfThatIsCheaper) {
   CheapestSteps steps;
   const uint32_t a = steps.addThing(7), b = steps.addThing(2);
   steps.addStep(3, {}, {a, b});

@@ -1,3 +1,5 @@
+// Tests the pictures of graphs: their boxes, arrows, legends and escaped names.
+
 #include "passes/inspect/dot.h"
 
 #include "tests/passes/small_graphs.h"

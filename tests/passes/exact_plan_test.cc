@@ -2,7 +2,7 @@
 
 #include "passes/plan/bound.h"
 #include "passes/plan/planner.h"
-#include "tests/passes/everything.h"
+#include "tests/passes/exhaustive_search.h"
 #include "tests/passes/small_problem.h"
 #include "gtest/gtest.h"
 #include <cstdlib>
@@ -100,7 +100,7 @@ struct Tally {
 void compare(const Problem &p, Rng &rng, Tally &tally) {
   Evaluation source = evaluate(p, sourceOrder(p));
   ASSERT_EQ(source.error, "");
-  Everything all(p);
+  ExhaustiveSearch all(p);
   const int64_t least = all.leastPeak();
   Evaluation witness = evaluate(p, all.schedule());
   ASSERT_EQ(witness.error, "");

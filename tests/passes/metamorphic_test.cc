@@ -2,7 +2,7 @@
 
 #include "passes/plan/bound.h"
 #include "passes/plan/planner.h"
-#include "tests/passes/everything.h"
+#include "tests/passes/exhaustive_search.h"
 #include "tests/passes/small_problem.h"
 #include "gtest/gtest.h"
 #include <cstdlib>
@@ -241,7 +241,7 @@ TEST(Alike, WithAnOpInTwoParts) {
     auto [q, to] = withOp(p, at, first);
     q.ops[to[at]].cost /= 2;
     q.ops[to[at]].inputs.push_back({to.back(), 0});
-    Everything whole(p), parts(q);
+    ExhaustiveSearch whole(p), parts(q);
     int64_t least = whole.leastPeak();
     ASSERT_EQ(least, parts.leastPeak()) << "problem " << i;
     ASSERT_LE(lowestPeak(q), least) << "problem " << i;

@@ -2,6 +2,7 @@
 // the peak or slightly more.
 
 #include "passes/place/place.h"
+#include "tests/passes/hard_to_place.h"
 
 #include <gtest/gtest.h>
 #include <numeric>
@@ -181,20 +182,7 @@ TEST(OffsetAssignment, RectanglesCutToHundredsOfPiecesAreFound) {
 
 // Each fills 12 bytes in all of 10 steps. Fillings of the skyline end at 13 bytes, however many.
 TEST(OffsetAssignment, WhereOnlyTheExactSearchFits) {
-  const std::vector<Buffer> instances[] = {{{3, 0, 3},
-                                            {9, 0, 1},
-                                            {3, 5, 10},
-                                            {1, 1, 5},
-                                            {4, 5, 6},
-                                            {1, 1, 3},
-                                            {8, 3, 4},
-                                            {2, 5, 10},
-                                            {7, 1, 3},
-                                            {2, 6, 10},
-                                            {3, 3, 6},
-                                            {3, 6, 10},
-                                            {8, 4, 5},
-                                            {2, 6, 10}},
+  const std::vector<Buffer> instances[] = {hardToPlace(),
                                            {{9, 0, 1},
                                             {3, 0, 2},
                                             {1, 1, 9},

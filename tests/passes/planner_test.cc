@@ -8,9 +8,9 @@
 #include "passes/plan/emit_schedule.h"
 #include "passes/plan/planner.h"
 #include "passes/plan/random_moves.h"
+#include "tests/passes/hard_to_place.h"
 #include "tests/passes/random_problem.h"
 #include "gtest/gtest.h"
-#include <array>
 #include <cstdlib>
 
 using namespace isthmus;
@@ -22,7 +22,7 @@ namespace {
 int numProblems(int sampled, int all) { return std::getenv("ISTHMUS_FULL") ? all : sampled; }
 
 // Makes a random move, and keeps or undoes it. A move that fails must be undone.
-void moveSomehow(SearchState &state, RandomMoves &moves, Rng &rng) {
+void moveAtRandom(SearchState &state, RandomMoves &moves, Rng &rng) {
   bool ok = false;
   switch (rng() % (state.graph().hasAlternatives() ? 7 : 6)) {
   case 0:
@@ -121,7 +121,7 @@ TEST(EditableSchedule, IsExactAfterEveryEdit) {
     SearchState state(g, source.peak() * int64_t(30 + rng() % 60) / 100, rng(), true);
     RandomMoves moves(state);
     for (int step = 0; step < 40; ++step) {
-      moveSomehow(state, moves, rng);
+      moveAtRandom(state, moves, rng);
       Schedule s = emitSchedule(g, state.schedule().tasks());
       Evaluation judged = evaluate(p, s);
       ASSERT_EQ(judged.error, "") << "problem " << i << ", edit " << step;
@@ -201,7 +201,7 @@ TEST(EditableSchedule, IsExactWithAlternatives) {
                       p.order == Order::Free);
     RandomMoves moves(state);
     for (int step = 0; step < 40; ++step) {
-      moveSomehow(state, moves, rng);
+      moveAtRandom(state, moves, rng);
       Schedule s = emitSchedule(g, state.schedule().tasks());
       Evaluation judged = evaluate(p, s);
       ASSERT_EQ(judged.error, "") << "problem " << i << ", edit " << step;
@@ -229,7 +229,7 @@ TEST(EditableSchedule, UndoLeavesNoTrace) {
     SearchState state(g, source.peak() / 2, rng(), true);
     RandomMoves moves(state);
     for (int step = 0; step < 20; ++step)
-      moveSomehow(state, moves, rng);
+      moveAtRandom(state, moves, rng);
     state.edits.commit();
     std::vector<TaskId> before = state.schedule().tasks();
     int64_t peak = state.schedule().peak();
@@ -256,7 +256,7 @@ TEST(EditLog, RedoesWhatWasUndone) {
     SearchState state(g, source.peak() / 2, rng(), true);
     RandomMoves moves(state);
     for (int step = 0; step < 10; ++step)
-      moveSomehow(state, moves, rng);
+      moveAtRandom(state, moves, rng);
     state.edits.commit();
     moves.ruin();
     moves.recreate(1e300);
@@ -569,9 +569,9 @@ TEST(JointGraph, SchedulesReadBackAsWritten) {
   EXPECT_NE(toString(other.takeError()).find("the schedule is for graph"), std::string::npos);
 }
 
-// Buffers of bytes and half-open lives as a problem of fixed order: a node makes each of them, and
-// a node reads all that end at the same time.
-Problem onlyToPlace(const std::vector<std::array<uint32_t, 3>> &buffers, uint32_t steps) {
+// A problem of fixed order whose storages are the given buffers: an op makes each of them, and an
+// op reads all that end at the same time.
+Problem onlyToPlace(const std::vector<Buffer> &buffers, uint32_t steps) {
   Problem p;
   p.order = Order::Fixed;
   auto add = [&](std::vector<Read> inputs, int64_t bytes) {
@@ -589,10 +589,10 @@ Problem onlyToPlace(const std::vector<std::array<uint32_t, 3>> &buffers, uint32_
   for (uint32_t t = 0; t < steps; ++t) {
     std::vector<Read> dying;
     for (size_t i = 0; i < buffers.size(); ++i)
-      if (const auto [bytes, begin, end] = buffers[i]; begin == t)
-        maker[i] = add({}, bytes);
+      if (buffers[i].begin == t)
+        maker[i] = add({}, buffers[i].bytes);
     for (size_t i = 0; i < buffers.size(); ++i)
-      if (buffers[i][2] == t + 1)
+      if (buffers[i].end == t + 1)
         dying.push_back({maker[i]});
     if (!dying.empty())
       ends.push_back({add(std::move(dying), 0)});
@@ -601,23 +601,8 @@ Problem onlyToPlace(const std::vector<std::array<uint32_t, 3>> &buffers, uint32_
   return p;
 }
 
-// No placement is easy to find: fillings of the skyline end at 13 bytes.
 TEST(PlanArena, TheOnlyScheduleIsPlacedWithAllEffort) {
-  const Problem p = onlyToPlace({{3, 0, 3},
-                                 {9, 0, 1},
-                                 {3, 5, 10},
-                                 {1, 1, 5},
-                                 {4, 5, 6},
-                                 {1, 1, 3},
-                                 {8, 3, 4},
-                                 {2, 5, 10},
-                                 {7, 1, 3},
-                                 {2, 6, 10},
-                                 {3, 3, 6},
-                                 {3, 6, 10},
-                                 {8, 4, 5},
-                                 {2, 6, 10}},
-                                10);
+  const Problem p = onlyToPlace(hardToPlace(), 10);
   for (double effort : {0.0, 0.1, 10.0}) {
     const PlacedPlan met = planArena(p, {.budgetBytes = 12, .effort = effort});
     EXPECT_TRUE(met.plan.isWithin);

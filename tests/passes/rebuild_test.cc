@@ -1,3 +1,5 @@
+// Tests how a graph is rebuilt with some of its nodes replaced or left out.
+
 #include "passes/rebuild.h"
 
 #include "ir/builder.h"

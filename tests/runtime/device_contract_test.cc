@@ -533,11 +533,11 @@ TEST_P(EveryDevice, IsProfiled) {
   const Layout layout = llvm::cantFail(place(g, device->target()));
   auto executor = llvm::cantFail(Executor::create(g, layout, *device));
   llvm::cantFail(executor->feed(g.inputs()[0].value, draw(g.type(g.inputs()[0].value), 1)));
-  size_t told = 0;
+  size_t progressed = 0;
   const auto nodes = llvm::cantFail(profileNodes(
       g, *executor, *device,
-      {.steps = 2, .random = {}, .progress = [&](size_t done) { EXPECT_EQ(done, ++told); }}));
-  EXPECT_EQ(told, 3 * g.numNodes());
+      {.steps = 2, .random = {}, .progress = [&](size_t done) { EXPECT_EQ(done, ++progressed); }}));
+  EXPECT_EQ(progressed, 3 * g.numNodes());
   ASSERT_EQ(nodes.size(), g.numNodes());
   int64_t most = 0;
   for (const NodeProfile &n : nodes) {

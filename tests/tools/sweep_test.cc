@@ -1,3 +1,5 @@
+// Tests the axes, scales and charts of `isthmus sweep`.
+
 #include "tools/sweep/axis.h"
 #include "tools/sweep/chart.h"
 #include "tools/sweep/scale.h"

@@ -1,3 +1,5 @@
+// Tests the zoo: its networks have the papers' sizes, and wrong options are errors.
+
 #include "tools/cli/exit.h"
 #include "tools/zoo/zoo.h"
 

@@ -35,7 +35,7 @@ isthmus_status isthmus_graph_from_text(const char *text, size_t length, isthmus_
   });
 }
 
-// What the options say of an ONNX model.
+// The options for an ONNX model.
 static llvm::Expected<OnnxOptions> onnxOptions(const isthmus_load_options &given,
                                                std::string &notes) {
   OnnxOptions o;
@@ -83,7 +83,7 @@ void isthmus_load_options_init(isthmus_load_options *options, size_t size) {
   initialize(options, size, loadDefaults());
 }
 
-// What no file .isth leaves open.
+// Whether options are given that an .isth file has no use for.
 static bool concernsOnnx(const isthmus_load_options &o) {
   return o.num_dims || o.num_ties || o.untie || o.learn;
 }

@@ -1,4 +1,4 @@
-// What the options of searches have in common, in isthmus_plan_options and isthmus_compile_options.
+// The options of a search that isthmus_plan_options and isthmus_compile_options share.
 #pragma once
 
 #include "passes/plan/planner.h"

@@ -12,12 +12,13 @@ namespace isthmus {
 namespace {
 std::atomic<int> noting{0}; // the number of objects that note interrupts
 std::atomic<bool> hasHappened{false};
-std::atomic<bool> isInVain{false}; // there is no result that an interrupt would lose
+std::atomic<bool> hasNoResult{false}; // an interrupt would lose no result
 
-constexpr useconds_t kPatience = 500'000; // microseconds
+// Microseconds from an interrupt to the end of a search without a result.
+constexpr useconds_t kGrace = 500'000;
 
-void onPatienceEnds(int) {
-  if (noting == 0 || !hasHappened || !isInVain)
+void onGraceEnds(int) {
+  if (noting == 0 || !hasHappened || !hasNoResult)
     return;
   talk("error: interrupted before a plan was found\n");
   std::_Exit(kInterrupted);
@@ -27,9 +28,9 @@ void onPatienceEnds(int) {
 void onInterrupt() {
   if (noting == 0 || hasHappened.exchange(true))
     std::_Exit(kInterrupted);
-  if (isInVain) {
-    std::signal(SIGALRM, onPatienceEnds);
-    ::ualarm(kPatience, 0);
+  if (hasNoResult) {
+    std::signal(SIGALRM, onGraceEnds);
+    ::ualarm(kGrace, 0);
   }
 }
 
@@ -41,12 +42,12 @@ InterruptNoted::InterruptNoted() {
 InterruptNoted::~InterruptNoted() {
   if (--noting > 0)
     return;
-  isInVain = false;
+  hasNoResult = false;
   if (hasHappened) // LLVM removes its handler before it calls it
     llvm::sys::SetInterruptFunction(onInterrupt);
 }
 bool InterruptNoted::happened() const { return hasHappened; }
 // (What notes interrupts around a search has results of its own.)
-void InterruptNoted::setHasResult(bool hasResult) { isInVain = !hasResult && noting == 1; }
+void InterruptNoted::setHasResult(bool hasResult) { hasNoResult = !hasResult && noting == 1; }
 
 } // namespace isthmus

@@ -74,16 +74,16 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
               .str())
       ->group(group);
   verb.add_flag("--keep-outputs", o.keepOutputs,
-                "the model's outputs are outputs of the step that --loss=KIND makes, too; default: "
-                "they are freed after their last use")
+                "the step that --loss=KIND makes has the model's outputs too; default: they are "
+                "freed after their last use")
       ->group(group);
   verb.add_option("--class-axis", o.classAxis,
-                  "axis of the classes, for cross_entropy; -1 where they come last")
+                  "the axis of the classes, for cross_entropy; -1 is the last axis")
       ->capture_default_str()
       ->group(group);
   verb.add_option("--ignore-index", o.ignoreIndex,
-                  "a label that does not count, for cross_entropy; such as --ignore-index=-100; "
-                  "default: all count")
+                  "a label whose elements do not count, for cross_entropy, such as "
+                  "--ignore-index=-100; default: all count")
       ->group(group);
   verb.add_option("--wrt", o.wrt,
                   "what to differentiate by: params, inputs, all, or names with * and ?, separated "
@@ -151,7 +151,9 @@ void addOptimizerFlags(CLI::App &verb, OptimizerFlags &f, const char *doc) {
   auto number = [&](const char *name, std::optional<double> &value, const char *help) {
     verb.add_option(name, value, help)->group(group);
   };
-  CLI::Option *kind = verb.add_option("--optimizer", f.optimizer, doc)->group(group);
+  CLI::Option *kind =
+      verb.add_option("--optimizer", f.optimizer, llvm::join(optimizerNames(), ", ") + "; " + doc)
+          ->group(group);
   if (!f.optimizer.empty())
     kind->capture_default_str();
   number("--momentum", f.momentum, "for sgd; default: 0");
@@ -277,17 +279,17 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
       ->group(group);
   verb.add_option(
           "--iterations", o.iterations,
-          "with --allow=invert: sums y = x + f(x) that are marked #contraction are undone, too, by "
-          "so many iterations of x = y - f(x), from 3 to 10000; default: they are not")
+          "with --allow=invert: how many iterations of x = y - f(x) invert a sum y = x + f(x) that "
+          "is marked #contraction, from 3 to 10000; default: such sums are not inverted")
       ->group(group);
   addParsed(verb, "--host-memory", o.hostMemory, parseSize,
             "the most of the host's memory that --allow=fetch may use: 2GiB, 500MB, bytes; "
             "default: as much as needed")
       ->group(group);
   addParsed(verb, "--link", o.link, parseRate,
-            "the bandwidth of the link to the host's memory, each way, in bytes a second, such as "
-            "25GB; a cpu, which has no link, copies no faster than that; default: that of the "
-            "device")
+            "the bandwidth of the link to the host's memory in each direction, in bytes a second, "
+            "such as 25GB; a cpu has no link, and slows its copies down to this rate; default: the "
+            "device's own")
       ->group(group);
 }
 

@@ -91,8 +91,8 @@ private:
     for (const Sum &s : llvm::makeArrayRef(sums).take_front(p_.top))
       t.row(cellsOf(s));
     t.row(cellsOf(all_));
-    const size_t told = std::min(p_.top, sums.size());
-    return llvm::formatv("\nOps ({0} of {1}; --top=N)\n", told, sums.size()).str() + t.text();
+    const size_t shown = std::min(p_.top, sums.size());
+    return llvm::formatv("\nOps ({0} of {1}; --top=N)\n", shown, sums.size()).str() + t.text();
   }
 
   std::vector<std::string> cellsOf(const Sum &s) const {
@@ -110,15 +110,15 @@ private:
     std::iota(order.begin(), order.end(), 0);
     llvm::stable_sort(
         order, [&](uint32_t a, uint32_t b) { return p_.nodes[a].seconds > p_.nodes[b].seconds; });
-    const size_t told = std::min(p_.top, order.size());
+    const size_t shown = std::min(p_.top, order.size());
     Table t({false, false, false, true, true});
-    for (uint32_t i : llvm::makeArrayRef(order).take_front(told)) {
+    for (uint32_t i : llvm::makeArrayRef(order).take_front(shown)) {
       const Node &n = p_.graph.node(NodeId(i));
       t.row({valueText(p_.graph.nodeName(NodeId(i))), n.op->name,
              n.numResults ? p_.graph.type(n.firstResult).str() : "",
              secondsText(p_.nodes[i].seconds), percentText(p_.nodes[i].seconds, all_.seconds)});
     }
-    return llvm::formatv("\nNodes ({0} of {1})\n", told, order.size()).str() + t.text();
+    return llvm::formatv("\nNodes ({0} of {1})\n", shown, order.size()).str() + t.text();
   }
 
   const ProfiledStep &p_;

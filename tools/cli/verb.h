@@ -12,7 +12,8 @@ void addModelOptions(CLI::App &verb, ModelOptions &o);
 void addPlanFlags(CLI::App &verb, PlanFlags &o);
 // -o and --weights; `what` is the product: "the inverse".
 void addGraphProduct(CLI::App &verb, const std::string &what, GraphProduct &product);
-// The value that --optimizer has before parsing is its default.
+// `doc` follows the names of the optimizers. The value that --optimizer has before parsing is its
+// default.
 void addOptimizerFlags(CLI::App &verb, OptimizerFlags &f, const char *doc);
 CLI::Option *addEffortOption(CLI::App &verb, double &effort);
 // A file or a folder; an empty name is an error.

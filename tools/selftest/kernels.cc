@@ -11,9 +11,9 @@ namespace {
 
 // Drawn values are small. The tolerances cover rounding in f32, and reductions that add in another
 // order.
-constexpr double kDouble = 1e-11, kSingle = 1e-4;
+constexpr double kF64Tolerance = 1e-11, kF32Tolerance = 1e-4;
 // Tolerances relative to a result's largest element, for a few roundings of intermediate values.
-constexpr double kBrain = 3e-2, kHalf = 4e-3;
+constexpr double kBf16Tolerance = 3e-2, kF16Tolerance = 4e-3;
 
 // A graph of one node over drawn inputs.
 llvm::Expected<Graph> graphOf(const OpDef &op, const Attrs &attrs, llvm::ArrayRef<Type> types) {
@@ -106,17 +106,18 @@ llvm::Error Selftest::checkKernel(const OpDef &op, const std::string &example) {
   auto inDouble = outputsOf(*exact, AsItIs(), device_);
   if (!inDouble)
     return inDouble.takeError();
-  check(areClose(*inDouble, *want, kDouble), "kernel of " + example);
+  check(areClose(*inDouble, *want, kF64Tolerance), "kernel of " + example);
   auto inSingle = outputsOf(*single, AsItIs(), device_);
   if (!inSingle)
     return inSingle.takeError();
-  check(areClose(*inSingle, *want, kSingle), "kernel of " + example + " in f32");
+  check(areClose(*inSingle, *want, kF32Tolerance), "kernel of " + example + " in f32");
   return checkNarrow(*exact, op, example);
 }
 
 // Both devices compute from the same rounded operands, so that discontinuous ops agree.
 llvm::Error Selftest::checkNarrow(const Graph &exact, const OpDef &op, const std::string &example) {
-  for (auto [type, tolerance] : {std::pair(DType::BF16, kBrain), {DType::F16, kHalf}}) {
+  for (auto [type, tolerance] :
+       {std::pair(DType::BF16, kBf16Tolerance), {DType::F16, kF16Tolerance}}) {
     auto g = narrowGraph(exact, op, example, type);
     if (!g)
       return g.takeError();

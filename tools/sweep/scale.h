@@ -7,7 +7,7 @@ namespace isthmus {
 
 class Scale {
 public:
-  // Of the numbers to show, none below 0. The scale is logarithmic if they grow by ratios
+  // A scale for `values`, none of which is below 0. The scale is logarithmic if they grow by ratios
   // (`byRatio`) and none is 0. A linear scale begins at 0 if `fromZero`.
   Scale(const std::vector<double> &values, ChartUnit unit, bool byRatio, bool fromZero);
 

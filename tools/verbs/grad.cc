@@ -52,8 +52,8 @@ VerbBody setUp(CLI::App &app) {
       ->capture_default_str()
       ->check(CLI::IsMember({"ones", "inputs"}));
   addOptimizerFlags(app, o->optimizer,
-                    "sgd, adam or adamw: nodes that update the parameters take the place of their "
-                    "gradients, as in `train`; the rate is an input");
+                    "nodes that update the parameters take the place of their gradients, as in "
+                    "`train`; the rate is an input");
   addGraphProduct(app, "the differentiated graph", o->product);
   return [o] { return grad(*o); };
 }

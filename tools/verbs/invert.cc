@@ -37,10 +37,9 @@ VerbBody setUp(CLI::App &app) {
       ->required();
   app.add_option("--xs", o->xs, "values to compute from them, as %x: the outputs of the inverse")
       ->required();
-  app.add_option(
-         "--iterations", o->iterations,
-         "of x = y - f(x), for each sum y = x + f(x) that is marked #contraction; the error "
-         "of each is that of the last times f's Lipschitz constant")
+  app.add_option("--iterations", o->iterations,
+                 "how many iterations of x = y - f(x) invert a sum y = x + f(x) that is marked "
+                 "#contraction; each multiplies the error by f's Lipschitz constant")
       ->check(positiveInteger())
       ->capture_default_str();
   addGraphProduct(app, "the inverse", o->product);

@@ -168,14 +168,16 @@ VerbBody setUp(CLI::App &app) {
                  "the limit of the arena: 2GiB, 500MB, bytes, 50% of the baseline, or min")
       ->required();
   addEffortOption(app, o->effort);
-  app.add_option("--seed", o->seed, "of the search")->capture_default_str()->check(seedNumber());
+  app.add_option("--seed", o->seed, "the seed of the search")
+      ->capture_default_str()
+      ->check(seedNumber());
   addPathOption(app, "-o,--output", o->output,
                 "the schedule, as JSON; - for standard output, the default without --report");
   addPathOption(app, "--replay", o->replay,
                 "a saved schedule, perhaps edited: judges and places it, in place of a search");
   addPathOption(app, "--curve", o->curve,
-                "a JSON file for plans at 95, 90, ... 5 % of the baseline and at the budget, in "
-                "which more never costs more; takes some four times as long");
+                "a JSON file for plans at 95, 90, ... 5 % of the baseline and at the budget, of "
+                "which a larger one never costs more; this takes about four times as long");
   addPathOption(app, "--report", o->report, "a JSON file for the figures");
   app.add_option("--progress", o->progress, "auto, plain or none")
       ->capture_default_str()

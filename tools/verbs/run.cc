@@ -174,14 +174,18 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("--steps", o->steps, "how often to repeat the step, from the same state")
       ->capture_default_str()
       ->check(positiveInteger());
-  addPathOption(app, "--outputs", o->outputs, "a folder to write NAME.npy of every output to, the model's own included; implies "
+  addPathOption(app, "--outputs", o->outputs,
+                "a folder to write NAME.npy of every output to, the model's own included; implies "
                 "--keep-outputs");
-  addPathOption(app, "--test-data", o->testData,
-                "a folder with test_data_set_N/input_K.pb and output_K.pb, as the ONNX project's "
-                "tests have them: runs forward, as written, and compares");
-  app.add_option("--rtol", o->tolerance.relative, "for --test-data: relative error allowed")
+  addPathOption(
+      app, "--test-data", o->testData,
+      "a folder with test_data_set_N/input_K.pb and output_K.pb, in the form of the ONNX project's "
+      "tests: the model runs forward as written, and its outputs are compared with the files");
+  app.add_option("--rtol", o->tolerance.relative,
+                 "for --test-data: the relative error that is allowed")
       ->capture_default_str();
-  app.add_option("--atol", o->tolerance.absolute, "for --test-data: absolute error allowed")
+  app.add_option("--atol", o->tolerance.absolute,
+                 "for --test-data: the absolute error that is allowed")
       ->capture_default_str();
   addPathOption(app, "--report", o->report, "a JSON file for the figures");
   return [o] { return run(*o); };

@@ -286,12 +286,13 @@ void addAxisOptions(CLI::App &app, Options &o) {
        "budgets, as a list such as 90%,2GiB,min or a range such as 90%:30%:-10%");
   axis("--batch", o.batch, "examples in a batch, as a list or a range such as 8:64:8")
       ->expected(0, 1);
-  axis("--depth", o.depth, "of a model of the zoo: blocks, layers, as `isthmus zoo` tells")
+  axis("--depth", o.depth,
+       "the depth of a model of the zoo: its blocks or layers, as `isthmus zoo` lists them")
       ->expected(0, 1);
   app.add_option("--fit", o.fit,
-                 "in place of a list: the largest --batch or --depth for which parameters, inputs "
-                 "and arena take no more than this: 2GiB, 500MB, bytes; found by plans alone, "
-                 "nothing runs")
+                 "finds the largest --batch or --depth, of their list if one is given, for which "
+                 "parameters, inputs and arena fit in this: 2GiB, 500MB, bytes; it only makes "
+                 "plans, and runs nothing")
       ->group(group);
   app.add_option("--policies", o.policies,
                  "the lines over batches and depths: linear (everything is kept), sqrt (as "
@@ -309,14 +310,15 @@ VerbBody setUp(CLI::App &app) {
   addAxisOptions(app, *o);
   addPlanFlags(app, o->plan);
   addOptimizerFlags(app, o->optimizer,
-                    "sgd, adam or adamw: the step updates its parameters, and a gradient lives "
-                    "until it is used; default: gradients are results of the step");
+                    "the step then updates its parameters, and a gradient lives until it is used; "
+                    "default: gradients are results of the step");
   app.add_option("--device", o->device,
                  "the device that sizes and workspaces are meant for, and that --run runs on")
       ->capture_default_str();
-  app.add_flag("--run", o->runs, "run every plan: its measured peak and its step time");
-  app.add_option("--steps", o->steps,
-                 "with --run: timed steps of each plan, of which the median counts; default: 5")
+  app.add_flag("--run", o->runs, "runs every plan, and measures its peak and its step time");
+  app.add_option(
+         "--steps", o->steps,
+         "with --run: how many steps of each plan are timed; their median counts; default: 5")
       ->check(positiveInteger());
   app.add_option("-o,--output", o->outputs,
                  "X.csv, X.svg or X.html; repeatable; default: a table on a terminal, else CSV")
@@ -333,7 +335,7 @@ VerbBody setUp(CLI::App &app) {
 
 const Verb kSweep = {
     "sweep",
-    "tells memory and time against budgets, batch sizes or depths, and the largest that fit",
+    "shows memory and time against budgets, batch sizes or depths, and finds the largest that fit",
     "isthmus sweep zoo:glow --width=32 --batch=16 --depth=8,16,32,64 -o glow.html\n"
     "  isthmus sweep model.onnx --dim N=8 --loss=cross_entropy --budgets=90%:30%:-10% --run\n"
     "  isthmus sweep zoo:resnet --fit=2GiB --batch",

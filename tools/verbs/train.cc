@@ -298,22 +298,23 @@ private:
 void addRunOptions(CLI::App &app, TrainFlags &f) {
   addPathOption(
       app, "--data", f.data,
-      "an .npz file with an array for each input: of the input's name, or x_train for the "
-      "first and y_train for labels; the first size counts examples")
+      "an .npz file with an array for each input, named like the input, or x_train for the first "
+      "input and y_train for labels; an array's first size is the number of examples")
       ->required();
   addPathOption(app, "--eval-data", f.evalData,
                 "an .npz file to evaluate on after each epoch; default: x_test and y_test of "
                 "--data, if they are there");
-  app.add_option(
-      "--levels", f.levels,
-      "dequantise: the first input has whole numbers from 0 on and below this, and gets "
-      "(number + noise) / levels - 1/2; the loss is then told in bits per dimension too");
+  app.add_option("--levels", f.levels,
+                 "the number of values of an element of the first input, which the data give as "
+                 "whole numbers from 0 on; the model is fed (number + noise) / levels - 1/2, and "
+                 "the loss is reported in bits per dimension too");
   app.add_option("--steps", f.steps, "steps of the whole run")->check(positiveInteger());
-  app.add_option("--epochs", f.epochs, "in place of --steps: times through the data; default: 10")
+  app.add_option("--epochs", f.epochs,
+                 "how often the run goes through the data, in place of --steps; default: 10")
       ->check(positiveInteger());
   addPathOption(app, "--save", f.save,
-                "a .safetensors file for parameters, the optimizer's state and where the run is; "
-                "written at the end of each epoch, and where Ctrl-C ends the run");
+                "a .safetensors file for the parameters, the optimizer's state and the run's "
+                "position; it is written at the end of each epoch, and when Ctrl-C ends the run");
   app.add_option("--save-every", f.saveEvery, "steps from one save to the next, in place of epochs")
       ->check(positiveInteger());
   addPathOption(
@@ -330,11 +331,12 @@ void addScheduleOptions(CLI::App &app, TrainFlags &f) {
   const char *group = "Optimizer options";
   app.add_option("--lr", f.rate, "learning rate; default: 0.001, for sgd 0.01")->group(group);
   app.add_option("--schedule", f.schedule,
-                 "constant; cosine or linear, down to 0 at the last step; or step, a tenth at half "
-                 "of the run and again at three quarters")
+                 "how the rate changes: constant; cosine or linear, which fall to 0 at the last "
+                 "step; step, which divides it by ten at half of the run and at three quarters")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--warmup", f.warmup, "steps of a line up to --lr, before the schedule begins")
+  app.add_option("--warmup", f.warmup,
+                 "steps in which the rate rises linearly to --lr, before the schedule begins")
       ->capture_default_str()
       ->group(group);
 }
@@ -343,7 +345,7 @@ VerbBody setUp(CLI::App &app) {
   auto f = std::make_shared<TrainFlags>();
   addModelOptions(app, f->model);
   addRunOptions(app, *f);
-  addOptimizerFlags(app, f->optimizer, "sgd, adam or adamw, by PyTorch's formulas");
+  addOptimizerFlags(app, f->optimizer, "by PyTorch's formulas");
   addScheduleOptions(app, *f);
   addPlanFlags(app, f->plan);
   app.add_option("--memory", f->memory,

@@ -211,13 +211,12 @@ public:
   llvm::Error end() {
     if (!diags_.empty())
       return llvm::make_error<ExitError>(std::move(diags_), kDiffers);
-    std::string told = llvm::formatv("{0} outputs are equal bit for bit", numExact_);
+    std::string summary = llvm::formatv("{0} outputs are equal bit for bit", numExact_);
     if (numRounded_ > 0)
-      told += llvm::formatv("; {0} depend on inverses or sums of chunks, and are off by {1:e1} of "
-                            "their largest element "
-                            "at most",
-                            numRounded_, worst_);
-    Console::get().line(told);
+      summary += llvm::formatv("; {0} depend on inverses or sums of chunks, and are off by {1:e1} of "
+                               "their largest element at most",
+                               numRounded_, worst_);
+    Console::get().line(summary);
     return llvm::Error::success();
   }
 
@@ -277,9 +276,8 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("OTHER", o->other, "the model to compare with")->required();
   app.add_option("--device", o->device, "the device on which both run")->capture_default_str();
   app.add_option("--max-inverse-error", o->maxInverseError,
-                 "how far outputs that depend on inverses or on sums of chunks may be off, as a "
-                 "share of their largest "
-                 "element; all others are compared bit by bit")
+                 "the largest error of an output that depends on inverses or on sums of chunks, as "
+                 "a share of its largest element; all other outputs are compared bit by bit")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   app.add_option("--steps", o->steps, "how often to repeat the step")

@@ -34,8 +34,8 @@ ZooOption classes(const char *byDefault) {
 ZooOption levels(const char *byDefault, const char *doc) { return {"levels", byDefault, doc}; }
 ZooOption coupling(const char *byDefault) {
   return {"coupling", byDefault,
-          "affine: times exp(a tanh(r)), plus a sum, a being 1, or 16 over the number of couplings "
-          "where there are more; additive: the sum alone"};
+          "affine: a coupling multiplies by exp(a tanh(r)) and adds; a is 1, or 16 divided by the "
+          "number of couplings if there are more than 16; additive: it only adds"};
 }
 ZooOption dropout(const char *byDefault, const char *doc) { return {"dropout", byDefault, doc}; }
 
@@ -45,27 +45,26 @@ const std::vector<Entry> &entries() {
         "linear layers with relu between them",
         {depth("3", "linear layers"), width("256", "features of hidden layers"), batch("32"),
          shape("784", "features, or CxHxW, flattened"), classes("10"),
-         dropout("0", "after each relu")}},
+         dropout("0", "dropout's ratio after each relu")}},
        zoo::buildMlp,
        1000000,
        false},
       {{"cnn",
         "3x3 convolutions with relu and 2x2 pooling, then one linear layer",
         {depth("3", "convolutions, each followed by a pooling"),
-         width("32", "channels of the first; doubled from one to the next"), batch("32"),
-         shape("3x32x32"), classes("10"), dropout("0", "before the linear layer")}},
+         width("32", "channels of the first convolution; doubled from one to the next"),
+         batch("32"), shape("3x32x32"), classes("10"),
+         dropout("0", "dropout's ratio before the linear layer")}},
        zoo::buildCnn,
        20,
        true},
       {{"resnet",
         "residual nets (He et al. 2016) with batch norm",
-        {depth("50", "18, 34, 50, 101, 152: ImageNet's (basic blocks to 34, then bottlenecks, "
-                     "stride in the 3x3); "
-                     "6n+2, such as 20, 56, 110, 1202: CIFAR's of basic blocks; else 9n+2, such as "
-                     "29, 1001: "
-                     "CIFAR's of bottlenecks. With --shape=Cx32x32 a depth of both families (50, "
-                     "101, 152) is "
-                     "CIFAR's, and the default is 20"),
+        {depth("50", "18, 34, 50, 101 and 152 are the networks for ImageNet (basic blocks up to "
+                     "34, then bottlenecks with the stride in the 3x3); 6n+2, such as 20, 56, 110, "
+                     "1202, are those for CIFAR of basic blocks; other 9n+2, such as 29, 1001, are "
+                     "those for CIFAR of bottlenecks. With --shape=Cx32x32 a depth of both "
+                     "families (50, 101, 152) means CIFAR's network, and the default is 20"),
          width("64", "channels of the stem; CIFAR's: 16"),
          batch("32"),
          shape("3x224x224", "channels, height and width of a picture; CIFAR's: 3x32x32"),
@@ -79,7 +78,7 @@ const std::vector<Entry> &entries() {
         {width("64",
                "channels of the first convolution; linear layers have 64 times as many features"),
          batch("32"), shape("3x224x224"), classes("1000"),
-         dropout("0.5", "after the first two linear layers")}},
+         dropout("0.5", "dropout's ratio after the first two linear layers")}},
        zoo::buildVgg16,
        0,
        true},
@@ -90,21 +89,23 @@ const std::vector<Entry> &entries() {
          batch("4"),
          shape("3x256x256"),
          {"classes", "2", "classes of a pixel, axis 1 of y"},
-         dropout("0", "at the bottom")}},
+         dropout("0", "dropout's ratio at the lowest level")}},
        zoo::buildUnet,
        20,
        true},
       {{"mobilenetv2",
         "inverted residuals with depthwise convolutions (Sandler et al. 2018)",
-        {width("32", "channels of the stem; the others in proportion"), batch("32"),
-         shape("3x224x224"), classes("1000"), dropout("0.2", "before the linear layer")}},
+        {width("32", "channels of the stem; all others are in proportion"), batch("32"),
+         shape("3x224x224"), classes("1000"),
+         dropout("0.2", "dropout's ratio before the linear layer")}},
        zoo::buildMobilenetV2,
        0,
        true},
       {{"densenet",
         "blocks whose layers read all that came before (Huang et al. 2017)",
-        {depth("121", "121, 169, 201 or 264"), width("32", "growth: channels that a layer adds"),
-         batch("32"), shape("3x224x224"), classes("1000")}},
+        {depth("121", "121, 169, 201 or 264"),
+         width("32", "channels that a layer adds (the growth)"), batch("32"), shape("3x224x224"),
+         classes("1000")}},
        zoo::buildDensenet,
        1000,
        true,
@@ -118,10 +119,10 @@ const std::vector<Entry> &entries() {
          {"heads", "12", "attention heads"},
          {"tokens", "1024", "tokens of an example"},
          {"vocab", "50257", "different tokens, the last size of y"},
-         dropout("0.1", "of embeddings, attention weights and residual branches"),
+         dropout("0.1", "dropout's ratio on embeddings, attention weights and residual branches"),
          {"fused", "0",
-          "1: attention is one op, which does not keep its weights; nor can it drop "
-          "any, so give --dropout=0"}}},
+          "1 makes attention one op, which does not keep its weights and cannot drop any of them, "
+          "so give --dropout=0"}}},
        zoo::buildGpt2,
        20000,
        false},
@@ -142,7 +143,7 @@ const std::vector<Entry> &entries() {
       {{"nice",
         "a flow of couplings of flat examples (Dinh et al. 2015); its loss is their negative "
         "log-likelihood",
-        {depth("4", "couplings, whose halves take turns"),
+        {depth("4", "couplings, which change the two halves in turn"),
          width("1000", "features of the two hidden layers of a coupling's net"), batch("32"),
          shape("784", "features, or CxHxW, flattened"), coupling("additive")}},
        zoo::buildNice,
@@ -150,10 +151,10 @@ const std::vector<Entry> &entries() {
        false},
       {{"realnvp",
         "a multi-scale flow of couplings (Dinh et al. 2017) with residual nets",
-        {depth("4", "couplings of a level, whose halves take turns"),
-         levels("2", "each halves height and width; all but the last pass half of the channels on "
-                     "to z"),
-         width("64", "channels inside of a coupling's net"), batch("32"), shape("3x32x32"),
+        {depth("4", "couplings of a level, which change the two halves in turn"),
+         levels("2", "how often height and width are halved; every level but the last passes half "
+                     "of its channels on to z"),
+         width("64", "channels within a coupling's net"), batch("32"), shape("3x32x32"),
          coupling("affine")}},
        zoo::buildRealNvp,
        100000,
@@ -162,9 +163,9 @@ const std::vector<Entry> &entries() {
         "a multi-scale flow (Kingma and Dhariwal 2018): actnorm, which starts as the identity, "
         "invertible 1x1 convolutions, couplings",
         {depth("32", "steps of a level"),
-         levels("3", "each halves height and width; all but the last pass half of the channels on "
-                     "to z"),
-         width("512", "channels inside of a coupling's net"), batch("32"), shape("3x32x32"),
+         levels("3", "how often height and width are halved; every level but the last passes half "
+                     "of its channels on to z"),
+         width("512", "channels within a coupling's net"), batch("32"), shape("3x32x32"),
          coupling("affine")}},
        zoo::buildGlow,
        100000,
@@ -183,8 +184,10 @@ const std::vector<Entry> &entries() {
         "residual nets that lose nothing up to their last pooling (Jacobsen et al. 2018), with "
         "batch norm",
         {depth("6", "blocks of a stage, of three convolutions"),
-         levels("3", "stages; each halves height and width, and has four times the channels"),
-         width("24", "channels inside of a block of the first stage; doubled from one to the next"),
+         levels("3", "stages, each of which halves height and width and has four times the "
+                     "channels of the one before"),
+         width("24",
+               "channels within a block of the first stage; doubled from one stage to the next"),
          batch("32"), shape("3x32x32"), classes("10")}},
        zoo::buildIRevNet,
        100000,
@@ -192,8 +195,9 @@ const std::vector<Entry> &entries() {
       {{"iresnet",
         "residual nets whose branches are contractions (Behrmann et al. 2019)",
         {depth("7", "blocks of a stage, of two convolutions"),
-         levels("3", "stages; each halves height and width, and has four times the channels"),
-         width("32", "channels inside of a block"), batch("32"), shape("3x32x32"), classes("10")}},
+         levels("3", "stages, each of which halves height and width and has four times the "
+                     "channels of the one before"),
+         width("32", "channels within a block"), batch("32"), shape("3x32x32"), classes("10")}},
        zoo::buildIResNet,
        100000,
        true},

@@ -292,7 +292,7 @@ def main() -> None:
             return (f"{way.peak / 2**20:7.1f} MiB  {statistics.median(ratios):.3f} ({min(ratios):.2f} to {max(ratios):.2f})"
                     f"  gradients off by {difference(way.gradients, whole):.0e}")
 
-        def told(name: str, mine: Ours) -> None:
+        def print_row(name: str, mine: Ours) -> None:
             if not mine.is_met:
                 print(f"  {name:26} cannot be met")
                 return
@@ -302,8 +302,8 @@ def main() -> None:
 
         for way, mine in zip(theirs, ours):
             print(f"  {way.name:26} {row(way)}  loss {way.loss:.4f}")
-            told("  isthmus within that", mine)
-        told("isthmus, --budget=min", ours[-1])
+            print_row("  isthmus within that", mine)
+        print_row("isthmus, --budget=min", ours[-1])
         os.chdir("/")
 
 

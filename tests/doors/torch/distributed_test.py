@@ -707,11 +707,11 @@ class Distributed(Cases):
         self.assertLess(other["seconds"], WAIT.total_seconds() / 2)
 
     def test_in_sync_a_failure_after_agreeing_is_told_with_the_next_graph(self):
-        told, failed = (result["steps"] for result in self.found(one_rank_fails_later_in_sync))
+        informed, failed = (result["steps"] for result in self.found(one_rank_fails_later_in_sync))
         self.assertEqual([step["error"] for step in failed], ["Unsupported"], failed)
-        self.assertEqual([step["error"] for step in told], [None, "BadInput"], told)
-        self.assertIn("rank 1", told[1]["text"])
-        self.assertIn("made up for rank 1", told[1]["text"])
+        self.assertEqual([step["error"] for step in informed], [None, "BadInput"], informed)
+        self.assertIn("rank 1", informed[1]["text"])
+        self.assertIn("made up for rank 1", informed[1]["text"])
 
     def test_in_sync_a_rank_with_more_graphs_waits_no_longer_than_the_group(self):
         for busier, case in enumerate((rank_0_has_more_graphs_in_sync, rank_1_has_more_graphs_in_sync)):

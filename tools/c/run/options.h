@@ -1,4 +1,4 @@
-// What is asked of the options of sessions and targets.
+// Checks the options of sessions and targets.
 #pragma once
 
 #include "tools/c/guarded.h"

@@ -40,7 +40,7 @@ llvm::Error GraphSession::prepare() {
   if (!compiled)
     return compiled.takeError();
   compiled_ = std::move(*compiled);
-  // What neither the program nor the graph gives is drawn.
+  // Inputs that neither the program nor the graph gives are drawn.
   std::vector<Tensor> inputs;
   for (const Input &input : compiled_->graph.inputs()) {
     const auto given = given_.find(compiled_->graph.valueName(input.value).str());

@@ -5,7 +5,7 @@ instructions. A handler that raises an exception, such as that of Ctrl-C, would 
 library calls, where nothing can catch it. On the caller's thread the exception ends the wait.
 
 The library's thread is a daemon: nothing waits for it but the caller. When the interpreter exits, a thread that then calls a function of
-Python is ended in the midst of the library, which ends the process; so calls are cancelled before, and progress is told no more.
+Python is ended in the midst of the library, which ends the process; so calls are cancelled before, and no more progress is reported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ProgressFunction = Callable[[float, float], Optional[bool]]
 T = TypeVar("T")
 
 # Seconds. The library asks a few times a second whether it was cancelled; in some steps of large problems more rarely.
-_PATIENCE = 0.5
+_CANCEL_SECONDS = 0.5
 
 
 class Watched(Generic[T]):
@@ -32,7 +32,7 @@ class Watched(Generic[T]):
     def __init__(self, body: Callable[[Any, Any], T], progress: ProgressFunction | None) -> None:
         self._body, self._progress = body, progress
         # Shares and costs, and None at the end.
-        self._told: queue.SimpleQueue[tuple[float, float] | None] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[tuple[float, float] | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._is_cancelled = ctypes.c_int32(0)  # the library reads it
         self._result: list[T] = []
@@ -47,11 +47,11 @@ class Watched(Generic[T]):
         try:
             if not (self._is_left and _is_exiting.is_set()):
                 self._worker.start()
-            while (told := self._told.get()) is not None:
-                self._answers.put(self._progress is None or self._progress(*told) is not False)
+            while (reported := self._reports.get()) is not None:
+                self._answers.put(self._progress is None or self._progress(*reported) is not False)
         except BaseException:
             self.cancel()
-            self.wait(_PATIENCE)  # if the library needs longer, it ends later, by itself
+            self.wait(_CANCEL_SECONDS)  # if the library needs longer, it ends later, by itself
             raise
         self._worker.join()
         if self._error is not None:
@@ -74,13 +74,13 @@ class Watched(Generic[T]):
             self._error = error
         finally:
             if not (self._is_left and _is_exiting.is_set()):
-                self._told.put(None)
+                self._reports.put(None)
 
     # Whether the search goes on. The library asks on the worker's thread.
     def _goes_on(self, user: None, share: float, best_cost: float) -> bool:
         if self._is_cancelled.value:
             return False
-        self._told.put((share, best_cost))
+        self._reports.put((share, best_cost))
         return self._answers.get()
 
 
@@ -94,7 +94,7 @@ def _leave() -> None:
     for each in watched:
         each.cancel()
     for each in watched:
-        each.wait(_PATIENCE)
+        each.wait(_CANCEL_SECONDS)
 
 
 atexit.register(_leave)

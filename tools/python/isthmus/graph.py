@@ -217,7 +217,7 @@ class Placed:
     """Where a value that a node makes lies, or its workspace."""
 
     name: str
-    """Of the value, or of the node that has the workspace."""
+    """The name of the value, or of the node that has the workspace."""
     node: int
     """Counts the graph's nodes from 0."""
     is_workspace: bool

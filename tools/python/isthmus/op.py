@@ -18,7 +18,7 @@ class Op:
     """Ops and which of their outputs."""
     cost: float
     bytes: tuple[int, ...]
-    """Of each output. A view has one, of 0 bytes."""
+    """The bytes of each output. A view has one output, of 0 bytes."""
     phase: str = "forward"
     pinned: bool = False
     recomputable: bool = True

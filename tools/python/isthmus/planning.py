@@ -28,19 +28,19 @@ class Figures:
     """The peak of the order given, without recomputation."""
     peak_bytes: int
     output_bytes: int
-    """What is live at the end."""
+    """The bytes that are live at the end."""
     lower_bound_bytes: int | None
     """No schedule has a lower peak."""
     smallest_peak_bytes: int | None
-    """The least that was found."""
+    """The least peak that was found."""
     baseline_cost: float
     cost: float
     lower_bound_cost: float | None
-    """Of schedules whose first runs are in this one's order."""
+    """No schedule whose first runs are in this order costs less."""
     recomputed: int
     """Runs beyond the first of an op, without views."""
     transfers: int
-    """To the host's memory and back."""
+    """Copies to the host's memory and back."""
 
     @property
     def recompute_overhead(self) -> float:

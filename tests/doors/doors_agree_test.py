@@ -1,4 +1,4 @@
-"""The same graph and options give the same graph, byte for byte, by the command line, C, C++ and Python."""
+"""Tests that one graph and equal options give the same graph, byte for byte, by the command line, C, C++ and Python."""
 
 import json
 import os
@@ -67,7 +67,7 @@ PLANS = [
 ]
 
 
-class OneRoad(command.TestCase):
+class DoorsAgree(command.TestCase):
     """A door gives the bytes of the file, or None where the budget cannot be met."""
 
     def by_command(self, model, options):

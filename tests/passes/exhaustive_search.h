@@ -18,11 +18,11 @@ namespace isthmus::plan {
 // one of its reads or where it is made, whichever is best. Dead ops do not run. Alternatives may
 // run again, they are of ops that are no forward outputs, and an offload has one operand. Times are
 // small whole numbers. Problems have about a dozen ops, and at most 64.
-class Everything {
+class ExhaustiveSearch {
 public:
   // If `order` is given, the first runs of ops other than views are in that order, whatever
   // Problem::order is.
-  explicit Everything(const Problem &p, const std::vector<OpIndex> *order = nullptr)
+  explicit ExhaustiveSearch(const Problem &p, const std::vector<OpIndex> *order = nullptr)
       : p_(p), order_(order), needed_(p.ops.size(), false) {
     for (const Op &op : p.ops) {
       firstSlot_.push_back(slotBytes_.size());

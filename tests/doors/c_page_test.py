@@ -1,4 +1,4 @@
-"""The programs of docs/c.md, compiled as a reader would and run: they print what the page says."""
+"""Compiles and runs the programs of docs/c.md as a reader would. They must print what the page says."""
 
 import ctypes
 import os
