@@ -76,20 +76,10 @@ PeakContents LiveSets::peak(const Graph &g, const GraphProblem &p) const {
 }
 
 LiveSets liveSetsOf(const Graph &g, const GraphProblem &p) {
+  const plan::Schedule steps = plan::sourceOrder(p.problem);
   LiveSets out;
-  out.instances = plan::instancesOf(p.problem, plan::sourceOrder(p.problem));
-  std::vector<int64_t> change(g.numNodes() + 1, 0);
-  for (const plan::Instance &c : out.instances) {
-    change[c.first] += c.bytes;
-    change[c.last + 1] -= c.bytes;
-  }
-  int64_t there = 0;
-  for (uint32_t i = 0; i < g.numNodes(); ++i)
-    out.live.push_back((there += change[i]) +
-                       p.problem.rounded(p.problem.ops[p.opOf(NodeId(i))].workspace));
-  for (const plan::Instance &c : out.instances)
-    if (c.donatedTo != plan::Instance::kNotDonated)
-      out.live[c.last] -= out.instances[c.donatedTo].bytes;
+  out.instances = plan::instancesOf(p.problem, steps);
+  out.live = plan::liveBytesOf(p.problem, steps, out.instances);
   return out;
 }
 

@@ -2,6 +2,7 @@
 #include "passes/plan/sizes.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace isthmus::plan {
 namespace {
@@ -345,6 +346,23 @@ Evaluation evaluate(const Problem &p, const Schedule &s) { return Simulation(p, 
 
 std::vector<Instance> instancesOf(const Problem &p, const Schedule &s) {
   return Simulation(p, s).instances();
+}
+
+std::vector<int64_t> liveBytesOf(const Problem &p, const Schedule &s,
+                                 const std::vector<Instance> &instances) {
+  std::vector<int64_t> live(s.size() + 1, 0);
+  for (const Instance &i : instances) {
+    live[i.first] += i.bytes;
+    live[i.last + 1] -= i.bytes;
+  }
+  live.pop_back();
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  for (size_t step = 0; step < s.size(); ++step)
+    live[step] += p.rounded(p.ops[s[step]].workspace);
+  for (const Instance &i : instances)
+    if (i.donatedTo != Instance::kNotDonated)
+      live[i.last] -= instances[i.donatedTo].bytes;
+  return live;
 }
 
 } // namespace isthmus::plan

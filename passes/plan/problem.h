@@ -148,5 +148,7 @@ struct Instance {
 // step are the bytes of all instances whose first and last step enclose it, less those of instances
 // that this step makes in donated bytes, plus the step's workspace.
 std::vector<Instance> instancesOf(const Problem &p, const Schedule &s);
+std::vector<int64_t> liveBytesOf(const Problem &p, const Schedule &s,
+                                 const std::vector<Instance> &instances); // by step
 
 } // namespace isthmus::plan

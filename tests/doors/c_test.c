@@ -27,15 +27,25 @@ static isthmus_arrays smallArrays(void) {
   return a;
 }
 
-static void expectReport(const isthmus_problem *problem, const isthmus_plan *plan,
-                         const char *part) {
-  isthmus_text *text = NULL;
-  EXPECT(isthmus_plan_report(problem, plan, &text, NULL) == ISTHMUS_OK);
+static void expectPart(isthmus_text *text, const char *part) {
   if (!strstr(isthmus_text_data(text, NULL), part)) {
     printf("expected '%s' in '%s'\n", part, isthmus_text_data(text, NULL));
     ++failures;
   }
   isthmus_text_free(text);
+}
+
+static void expectReport(const isthmus_problem *problem, const isthmus_plan *plan,
+                         const char *part) {
+  isthmus_text *text = NULL;
+  EXPECT(isthmus_plan_report(problem, plan, &text, NULL) == ISTHMUS_OK);
+  expectPart(text, part);
+}
+
+static void expectPrinted(const isthmus_problem *problem, int32_t form, const char *part) {
+  isthmus_text *text = NULL;
+  EXPECT(isthmus_problem_print(problem, form, &text, NULL) == ISTHMUS_OK);
+  expectPart(text, part);
 }
 
 static int32_t never(void *user, double share, double cost) {
@@ -139,6 +149,27 @@ static void testProblem(void) {
   EXPECT(figures.lower_bound_bytes > 0 && figures.lower_bound_bytes <= figures.smallest_peak_bytes);
   isthmus_plan_free(plan);
 
+  isthmus_problem_free(problem);
+}
+
+static void testPrints(void) {
+  static const uint32_t kSteps[] = {1, 2, 3, 4, 5}, kWrong[] = {2, 1};
+  isthmus_arrays arrays = smallArrays();
+  isthmus_problem *problem = NULL;
+  isthmus_text *text = NULL;
+  int64_t live[5];
+  arrays.name = "small \"one\"";
+  EXPECT(isthmus_problem_from_arrays(&arrays, &problem, NULL) == ISTHMUS_OK);
+  expectPrinted(problem, ISTHMUS_JOINT_GRAPH,
+                "\"format\":\"joint-graph/2\",\"name\":\"small \\\"one\\\"\"");
+  expectPrinted(problem, ISTHMUS_OPS, "\"name\":\"small \\\"one\\\"\"");
+  EXPECT_ERROR(isthmus_problem_print(problem, 2, &text, &error), ISTHMUS_BAD_CALL,
+               "'form' is 2, which is none of isthmus_problem_form");
+  EXPECT(!text);
+  EXPECT(isthmus_problem_live_bytes(problem, kSteps, 5, live, NULL) == ISTHMUS_OK);
+  EXPECT(live[0] == 100 && live[3] == 400 && live[4] == 210);
+  EXPECT_ERROR(isthmus_problem_live_bytes(problem, kWrong, 2, live, &error), ISTHMUS_BAD_INPUT,
+               "the schedule is not valid");
   isthmus_problem_free(problem);
 }
 
@@ -472,6 +503,7 @@ static void tests(void) {
   EXPECT(strchr(isthmus_version(), '.') != NULL);
   testProblem();
   testSmallerStructs();
+  testPrints();
   testWrongProblems();
   testGraph();
   testSearches();

@@ -30,6 +30,14 @@ Problem fromJson(const std::string &json, std::string &why) {
   return {p, isthmus_problem_free};
 }
 
+std::string printed(const isthmus_problem *p, isthmus_problem_form form) {
+  isthmus_text *text = nullptr;
+  EXPECT_EQ(isthmus_problem_print(p, form, &text, nullptr), ISTHMUS_OK);
+  const std::string out = isthmus_text_data(text, nullptr);
+  isthmus_text_free(text);
+  return out;
+}
+
 struct Planned {
   isthmus_status status;
   plan::Schedule schedule;
@@ -67,6 +75,15 @@ plan::Problem drawn(plan::Rng &rng) {
   }
 }
 
+plan::Problem withoutRepeatedOutputs(plan::Problem p) {
+  std::vector<Read> outputs;
+  for (const Read &r : p.outputs)
+    if (std::find(outputs.begin(), outputs.end(), r) == outputs.end())
+      outputs.push_back(r);
+  p.outputs = outputs;
+  return p;
+}
+
 TEST(ArraysAndJson, AreOneProblem) {
   plan::Rng rng(1);
   size_t transfers = 0, recomputed = 0, savedByDonations = 0;
@@ -77,6 +94,11 @@ TEST(ArraysAndJson, AreOneProblem) {
     ASSERT_TRUE(a) << i << ": " << why << "\n" << jsonOf(p);
     Problem j = fromJson(jsonOf(p), why);
     ASSERT_TRUE(j) << i << ": " << why << "\n" << jsonOf(p);
+    Problem again = fromJson(printed(a.get(), ISTHMUS_JOINT_GRAPH), why);
+    ASSERT_TRUE(again) << i << ": " << why << "\n" << jsonOf(p);
+    Problem once =
+        fromArrays(Arrays(withoutRepeatedOutputs(p)).get(), why); // which a file lists once
+    ASSERT_EQ(printed(again.get(), ISTHMUS_OPS), printed(once.get(), ISTHMUS_OPS)) << i;
     const double share = 0.5 + 0.01 * double(rng() % 50);
     const Planned byArrays = planned(a.get(), share), byJson = planned(j.get(), share);
     ASSERT_EQ(byArrays.status, byJson.status) << i << "\n" << jsonOf(p);

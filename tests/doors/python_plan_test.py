@@ -20,7 +20,7 @@ import unittest
 import isthmus
 import joint_graphs
 from isthmus import _library
-from isthmus.planning import search
+from isthmus.planning import live_bytes, search
 
 PACKAGE = os.path.dirname(isthmus.__file__)
 
@@ -161,6 +161,7 @@ class Plans(unittest.TestCase):
             except isthmus.CannotBeMet as error:
                 plan = error.plan
             self.assertEqual(judged(problem, plan.schedule), (plan.figures.peak_bytes, plan.figures.cost))
+            self.assertEqual(max(live_bytes(problem, plan.schedule)), plan.figures.peak_bytes)
             again = isthmus.Plan.from_schedule(problem, plan.schedule)
             self.assertEqual((again.schedule, again.figures.peak_bytes), (plan.schedule, plan.figures.peak_bytes))
         self.assertGreater(planned, 20)
@@ -210,6 +211,9 @@ class Plans(unittest.TestCase):
         self.assertIsInstance(plan.figures.lower_bound_bytes, int)
         with self.assertRaisesRegex(isthmus.BadInput, "the schedule is not valid"):
             isthmus.Plan.from_schedule(problem, [1, 3, 4])
+        self.assertEqual(live_bytes(problem, plan.schedule), [1000, 2000, 3000, 2000])
+        with self.assertRaisesRegex(isthmus.BadInput, "the schedule is not valid"):
+            live_bytes(problem, [1, 3, 4])
         with self.assertRaisesRegex(isthmus.BadInput, "step 1 of the schedule is op 5, and the problem has 5"):
             isthmus.Plan.from_schedule(problem, [1, 5])
         with self.assertRaisesRegex(isthmus.BadInput, "op -1"):
@@ -428,6 +432,31 @@ class Problems(unittest.TestCase):
         self.assertEqual(set(again.outputs), set(problem.outputs))
         self.assertEqual(again.forward_outputs, problem.forward_outputs)
         self.assertEqual(pickle.loads(pickle.dumps(problem)).to_json(), problem.to_json())
+
+    def test_an_alternative_may_read_one_of_several_outputs(self):
+        problem = isthmus.Problem("alternative", alignment=1)
+        x = problem.add("x", bytes=8, pinned=True)
+        y = problem.add("y", [x], 5, [8, 4])
+        z = problem.add("z", [(y, 0)], 9, 16)
+        other = problem.add("other", [(y, 1), x], 2, 16, of=z)
+        problem.outputs = [z, (y, 1)]
+        back = isthmus.Problem.from_json(problem.to_json())
+        self.assertEqual([op.name for op in back], ["x", "y", "y.0", "y.1", "z", "other"])
+        self.assertEqual((back[5].reads, back[5].of, back.outputs), (((3, 0), (0, 0)), 4, ((4, 0), (3, 0))))
+        cost = isthmus.Plan.from_schedule(problem, [y, other]).figures.cost
+        self.assertEqual((cost, isthmus.Plan.from_schedule(back, [1, 3, 5]).figures.cost), (7, 7))
+
+    def test_what_is_not_complete_has_no_text(self):
+        problem = isthmus.Problem()
+        kept = problem.add("kept", bytes=8)
+        problem.add("to", [kept], kind="starts_offload")
+        with self.assertRaisesRegex(isthmus.BadInput, "to: expected one wait for the transfer, found 0"):
+            problem.to_json()
+
+    def test_nodes_without_names_have_numbers(self):
+        nodes = [{"id": 0, "inputs": [], "bytes": 8, "cost": 1}, {"id": 1, "inputs": [0], "bytes": 8, "cost": 1, "name": "f"}]
+        problem = isthmus.Problem.from_dict({"name": "g", "nodes": nodes, "outputs": [1]})
+        self.assertEqual([op.name for op in problem], ["node 0", "f"])
 
     def test_files_and_their_content(self):
         text = chain(4).to_json()

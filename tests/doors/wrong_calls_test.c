@@ -72,6 +72,7 @@ static void *copied(const void *data, size_t length) {
 
 static void testNullsOfProblems(void) {
   isthmus_problem *problem = NULL;
+  isthmus_text *text = NULL;
   isthmus_arrays arrays;
   memset(&arrays, 0, sizeof arrays);
   arrays.size = sizeof arrays;
@@ -79,6 +80,8 @@ static void testNullsOfProblems(void) {
   EXPECT_NULL(isthmus_problem_from_arrays(&arrays, NULL, &error), "problem");
   EXPECT_NULL(isthmus_problem_from_json(NULL, 8, &problem, &error), "json");
   EXPECT_NULL(isthmus_problem_from_json(kJson, sizeof kJson - 1, NULL, &error), "problem");
+  EXPECT_NULL(isthmus_problem_print(NULL, ISTHMUS_OPS, &text, &error), "problem");
+  EXPECT_NULL(isthmus_problem_live_bytes(NULL, NULL, 0, NULL, &error), "problem");
   EXPECT(!problem);
 }
 

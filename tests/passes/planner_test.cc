@@ -540,7 +540,7 @@ TEST(JointGraph, NamesWhatIsWrong) {
             std::string::npos);
   EXPECT_NE(errorOf(R"({"name": "g", "nodes": [{"id": 0, "bytes": 4, "cost": 1, "inputs": [0]}],
                         "outputs": []})")
-                .find("reads node 0, which does not come before it"),
+                .find("node 0: it reads op 0, which does not come before it"),
             std::string::npos);
   EXPECT_NE(errorOf(R"({"name": "g", "nodes": [{"id": 0, "bytes": 4, "cost": 1, "inputs": [],
                         "workspace": 3}], "outputs": [0]})")
@@ -555,7 +555,7 @@ TEST(JointGraph, NamesWhatIsWrong) {
                         {"id": 0, "out_bytes": [1152921504606846976, 2305843009213693952],
                          "workspace": 2305843009213693952, "cost": 1, "inputs": []}],
                         "outputs": [0]})")
-                .find("node 0: the sizes of all tensors together overflow 64 bits"),
+                .find("node 0: all storages and the largest workspace together need over 2^62"),
             std::string::npos);
 }
 

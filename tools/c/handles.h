@@ -26,6 +26,7 @@ struct isthmus_graph {
 
 struct isthmus_problem {
   isthmus::plan::Problem problem;
+  std::string name;
 };
 
 struct isthmus_compiled {

@@ -143,6 +143,8 @@ typedef struct {
    * them. Null: nothing is overwritten. */
   const size_t *overwrite_begin;
   const uint32_t *overwrite_input;
+
+  const char *name; /* of the problem; null: "problem" */
 } isthmus_arrays;
 
 ISTHMUS_API isthmus_status isthmus_problem_from_arrays(const isthmus_arrays *arrays,
@@ -152,7 +154,19 @@ ISTHMUS_API isthmus_status isthmus_problem_from_arrays(const isthmus_arrays *arr
 ISTHMUS_API isthmus_status isthmus_problem_from_json(const char *json, size_t length,
                                                      isthmus_problem **problem,
                                                      isthmus_error **error);
+/* ISTHMUS_JOINT_GRAPH gives joint-graph/2, where a node reads all outputs of another one: single
+ * outputs of several are nodes of their own, which are views. ISTHMUS_OPS gives a list for each
+ * field of the ops, as JSON, with words for enumerators. `form` is an isthmus_problem_form. */
+typedef enum { ISTHMUS_JOINT_GRAPH = 0, ISTHMUS_OPS = 1 } isthmus_problem_form;
+ISTHMUS_API isthmus_status isthmus_problem_print(const isthmus_problem *problem, int32_t form,
+                                                 isthmus_text **text, isthmus_error **error);
 ISTHMUS_API void isthmus_problem_free(isthmus_problem *problem);
+
+/* Sets bytes[k] to the bytes that are live while step k of a schedule runs, its workspace included.
+ * ISTHMUS_BAD_INPUT if the schedule is not valid. */
+ISTHMUS_API isthmus_status isthmus_problem_live_bytes(const isthmus_problem *problem,
+                                                      const uint32_t *ops, size_t num_ops,
+                                                      int64_t *bytes, isthmus_error **error);
 
 /* --- Plans: schedules, lists of ops as they run; an op that occurs again is a recomputation */
 

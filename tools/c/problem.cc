@@ -1,15 +1,14 @@
 #include "passes/inspect/joint_graph.h"
 #include "passes/plan/faults.h"
-#include "passes/plan/sizes.h"
 #include "tools/c/handles.h"
-#include <cmath>
 
 using namespace isthmus;
 using namespace isthmus::c;
 
 namespace {
 
-// Converts the arrays and checks everything but the pointers themselves.
+// Converts the arrays. Checks what they hold that a problem cannot, but not the pointers
+// themselves; acceptGiven checks the problem.
 class Reader {
 public:
   explicit Reader(const isthmus_arrays &a) : a_(a) {}
@@ -22,19 +21,22 @@ public:
     for (size_t i = 0; i < a_.num_ops; ++i)
       if (llvm::Error e = addOp(i))
         return e;
-    for (size_t i = 0; i < a_.num_ops; ++i)
-      if (llvm::Error e = link(i))
-        return e;
-    if (llvm::Error e = addOutputs())
-      return e;
-    if (auto fault = plan::faultOf(p_))
-      return failed(fault->op, "{0}", fault->why);
+    for (size_t k = 0; k < a_.num_outputs; ++k)
+      p_.outputs.push_back({a_.output_op[k], at(a_.output_output, k, 0u)});
+    for (size_t k = 0; k < a_.num_forward_outputs; ++k)
+      p_.forwardOutputs.push_back(a_.forward_outputs[k]);
+    if (auto fault = plan::acceptGiven(p_))
+      return fault->op == plan::Op::kNone ? makeError("{0}", fault->why)
+                                          : failed(fault->op, "{0}", fault->why);
     return std::move(p_);
   }
 
 private:
+  template <typename T> static T at(const T *array, size_t i, T byDefault) {
+    return array ? array[i] : byDefault;
+  }
   std::string nameOf(size_t i) const {
-    return a_.names && a_.names[i] ? a_.names[i] : "op " + std::to_string(i);
+    return at<const char *>(a_.names, i, nullptr) ? a_.names[i] : "op " + std::to_string(i);
   }
   template <typename... Args> llvm::Error failed(size_t i, const char *format, Args &&...args) {
     return makeError("{0}: {1}", nameOf(i),
@@ -51,7 +53,7 @@ private:
                        "input_begin, input_op, output_op, forward_outputs where there are some, "
                        "with donation_begin donation_output and donation_input, and with "
                        "overwrite_begin overwrite_input");
-    if (a_.num_ops >= UINT32_MAX)
+    if (a_.num_ops > kMostItems)
       return makeError("at most 2^32 - 2 ops are supported, got {0}", a_.num_ops);
     for (size_t count : {a_.num_outputs, a_.num_forward_outputs})
       if (count > kMostItems)
@@ -61,9 +63,7 @@ private:
     if (a_.alignment < 0 || a_.alignment > int64_t(1) << 30)
       return makeError("'alignment' is to be from 0 to 2^30, got {0}", a_.alignment);
     p_.alignment = std::max<int64_t>(1, a_.alignment);
-    p_.order = a_.order == ISTHMUS_BY_PHASES  ? plan::Order::Phases
-               : a_.order == ISTHMUS_AS_GIVEN ? plan::Order::Fixed
-                                              : plan::Order::Free;
+    p_.order = static_cast<plan::Order>(a_.order);
     return llvm::Error::success();
   }
 
@@ -80,171 +80,63 @@ private:
     return llvm::Error::success();
   }
 
-  // --- Each op by itself; a view is known by viewOf, whose input is read later
-
   llvm::Error addOp(size_t i) {
-    plan::Op op;
-    op.name = nameOf(i);
-    op.cost = a_.cost[i];
-    op.workspace = a_.workspace ? a_.workspace[i] : 0;
-    const unsigned phase = a_.phase ? a_.phase[i] : 0, flags = a_.flags ? a_.flags[i] : 0;
-    if (!isTime(op.cost))
-      return failed(i, "its cost is to be a number from 0 on, got {0}", op.cost);
-    if (op.workspace < 0)
-      return failed(i, "its workspace is negative: {0}", op.workspace);
+    const unsigned phase = at<uint8_t>(a_.phase, i, ISTHMUS_FORWARD);
+    const unsigned flags = at<uint8_t>(a_.flags, i, 0);
+    const unsigned kind = at<uint8_t>(a_.kind, i, ISTHMUS_COMPUTES);
+    const int32_t view = at<int32_t>(a_.view_of, i, -1);
     if (phase > ISTHMUS_UPDATE)
       return failed(i, "its phase is {0}, which is none of isthmus_phase", phase);
     if (flags & ~unsigned(ISTHMUS_PINNED | ISTHMUS_RUNS_ONCE))
       return failed(i, "its flags are {0}, some of which mean nothing", flags);
+    if (kind > ISTHMUS_WAITS_PREFETCH)
+      return failed(i, "its kind is {0}, which is none of isthmus_kind", kind);
+    if (view < -1)
+      return failed(i, "it is a view of its input {0}, which is to be from -1 on", view);
+    plan::Op &op = p_.ops.emplace_back();
+    op.name = nameOf(i);
+    op.cost = a_.cost[i];
+    op.workspace = at<int64_t>(a_.workspace, i, 0);
     op.phase = static_cast<plan::OpPhase>(phase);
     op.isPinned = flags & ISTHMUS_PINNED;
     op.recomputable = !(flags & ISTHMUS_RUNS_ONCE);
-    if (llvm::Error e = addAlternative(i, op))
-      return e;
-    return addBytes(i, op);
-  }
-
-  llvm::Error addAlternative(size_t i, plan::Op &op) {
-    const unsigned kind = a_.kind ? a_.kind[i] : unsigned(ISTHMUS_COMPUTES);
-    if (kind > ISTHMUS_WAITS_PREFETCH)
-      return failed(i, "its kind is {0}, which is none of isthmus_kind", kind);
+    op.viewOf = view < 0 ? plan::Op::kNoView : uint32_t(view);
     op.transfer = static_cast<plan::Op::Transfer>(kind);
-    if (op.startsTransfer() && a_.transfer_time)
-      op.transferTime = a_.transfer_time[i];
-    if (!isTime(op.transferTime))
-      return failed(i, "its transfer time is to be a number from 0 on, got {0}", op.transferTime);
-    op.of = a_.of_op ? a_.of_op[i] : plan::Op::kNone;
-    if (op.of != plan::Op::kNone && a_.of_output)
-      op.ofOutput = a_.of_output[i];
+    op.transferTime = op.startsTransfer() ? at<double>(a_.transfer_time, i, 0) : 0;
+    op.of = at<uint32_t>(a_.of_op, i, plan::Op::kNone);
+    if (op.of != plan::Op::kNone)
+      op.ofOutput = at<uint32_t>(a_.of_output, i, plan::Op::kAllOutputs);
     op.isAlternative = op.transfer != plan::Op::Transfer::None || op.of != plan::Op::kNone;
+    addLists(i, op);
     return llvm::Error::success();
   }
 
-  llvm::Error addBytes(size_t i, plan::Op &op) {
-    const int64_t numInputs = int64_t(a_.input_begin[i + 1] - a_.input_begin[i]);
-    const int32_t view = a_.view_of ? a_.view_of[i] : -1;
-    if (view < -1 || view >= numInputs)
-      return failed(i, "it is a view of its input {0}, and has {1}", view, numInputs);
-    if (view >= 0)
-      op.viewOf = uint32_t(view);
-    if (op.isView() && op.isPinned)
-      return failed(i, "a view cannot be pinned; what it is a view of can");
-    for (size_t k = a_.output_begin[i]; k < a_.output_begin[i + 1]; ++k) {
-      if (a_.output_bytes[k] < 0)
-        return failed(i, "an output has {0} bytes", a_.output_bytes[k]);
-      op.outputBytes.push_back(a_.output_bytes[k]);
-    }
-    const bool makesNothing =
-        op.isView() || op.waitsForTransfer() || op.transfer == plan::Op::Transfer::StartOffload;
-    if (makesNothing ? op.outputBytes != std::vector<int64_t>{0} : op.outputBytes.empty())
-      return failed(
-          i, makesNothing ? "a view, the start of an offload and a wait have one output, of 0 bytes"
-                          : "it has no output; where nothing is made, that is 0 bytes");
-    if (op.isView() || op.transfer == plan::Op::Transfer::StartOffload)
-      op.outputBytes.clear();
-    if (op.isPinned && op.outputBytes.size() != 1)
-      return failed(i, "what is pinned has one output, got {0}", op.outputBytes.size());
-    if (!sizes_.allows(op))
-      return failed(i, "all storages together need over 2^62 bytes, the most that is supported");
-    p_.ops.push_back(std::move(op));
-    return llvm::Error::success();
+  void addLists(size_t i, plan::Op &op) const {
+    auto each = [i](const size_t *begin, auto add) {
+      for (size_t k = begin ? begin[i] : 0; begin && k < begin[i + 1]; ++k)
+        add(k);
+    };
+    each(a_.output_begin, [&](size_t k) { op.outputBytes.push_back(a_.output_bytes[k]); });
+    each(a_.input_begin, [&](size_t k) {
+      op.inputs.push_back({a_.input_op[k], at(a_.input_output, k, 0u)});
+    });
+    each(a_.donation_begin, [&](size_t k) {
+      op.donations.push_back({a_.donation_output[k], a_.donation_input[k]});
+    });
+    each(a_.overwrite_begin, [&](size_t k) { op.overwrites.push_back(a_.overwrite_input[k]); });
   }
-
-  // --- Relations between ops, once all are known
-
-  llvm::Error link(size_t i) {
-    plan::Op &op = p_.ops[i];
-    for (size_t k = a_.input_begin[i]; k < a_.input_begin[i + 1]; ++k) {
-      const plan::Read r{a_.input_op[k], a_.input_output ? a_.input_output[k] : 0};
-      if (llvm::Error e = checkRead(i, r, op.isAlternative ? p_.ops.size() : i))
-        return e;
-      op.inputs.push_back(r);
-    }
-    if (op.transfer == plan::Op::Transfer::WaitPrefetch)
-      if (llvm::Error e = takeWhatReturns(i))
-        return e;
-    for (size_t k = a_.donation_begin ? a_.donation_begin[i] : 0;
-         a_.donation_begin && k < a_.donation_begin[i + 1]; ++k) {
-      const plan::Op::Donation d{a_.donation_output[k], a_.donation_input[k]};
-      if (d.output >= op.outputBytes.size() || d.input >= op.inputs.size())
-        return failed(i,
-                      "its input {0} donates to its output {1}, and it has {2} inputs and {3} "
-                      "outputs with bytes of their own",
-                      d.input, d.output, op.inputs.size(), op.outputBytes.size());
-      op.donations.push_back(d);
-    }
-    for (size_t k = a_.overwrite_begin ? a_.overwrite_begin[i] : 0;
-         a_.overwrite_begin && k < a_.overwrite_begin[i + 1]; ++k) {
-      if (a_.overwrite_input[k] >= op.inputs.size())
-        return failed(i, "it overwrites its input {0}, and has {1}", a_.overwrite_input[k],
-                      op.inputs.size());
-      op.overwrites.push_back(a_.overwrite_input[k]);
-    }
-    return llvm::Error::success();
-  }
-
-  // The wait for a prefetch reads all outputs of its start and turns them into instances of its
-  // `of`.
-  llvm::Error takeWhatReturns(size_t i) {
-    plan::Op &op = p_.ops[i];
-    if (op.inputs.empty() || op.inputs[0].output != 0)
-      return failed(i, "the first input of a wait is to be output 0 of its start");
-    const plan::Op &start = p_.ops[op.inputs[0].op];
-    op.outputBytes = start.outputBytes;
-    std::vector<plan::Read> all;
-    for (uint32_t o = 0; o < start.outputBytes.size(); ++o)
-      all.push_back({op.inputs[0].op, o});
-    op.inputs.erase(op.inputs.begin());
-    op.inputs.insert(op.inputs.begin(), all.begin(), all.end());
-    return llvm::Error::success();
-  }
-
-  // `before`: the reader comes before ops from this index on.
-  llvm::Error checkRead(size_t i, const plan::Read &r, size_t before) {
-    if (r.op >= p_.ops.size())
-      return failed(i, "it reads op {0}, and there are {1}", r.op, p_.ops.size());
-    if (r.op >= before)
-      return failed(i, "it reads op {0}, which does not come before it", r.op);
-    const plan::Op &from = p_.ops[r.op];
-    const size_t outputs = std::max<size_t>(1, from.outputBytes.size()); // 1 of a view
-    return r.output < outputs ? llvm::Error::success()
-                              : failed(i, "it reads output {0} of '{1}', which has {2}", r.output,
-                                       from.name, outputs);
-  }
-
-  llvm::Error addOutputs() {
-    for (size_t k = 0; k < a_.num_outputs; ++k) {
-      const plan::Read r{a_.output_op[k], a_.output_output ? a_.output_output[k] : 0};
-      if (r.op >= p_.ops.size())
-        return makeError("an output of the problem is op {0}, and there are {1}", r.op,
-                         p_.ops.size());
-      if (llvm::Error e = checkRead(r.op, r, p_.ops.size()))
-        return e;
-      p_.outputs.push_back(r);
-    }
-    for (size_t k = 0; k < a_.num_forward_outputs; ++k) {
-      const uint32_t op = a_.forward_outputs[k];
-      if (op >= p_.ops.size())
-        return makeError("a forward output is op {0}, and there are {1}", op, p_.ops.size());
-      p_.forwardOutputs.push_back(op);
-    }
-    return llvm::Error::success();
-  }
-
-  static bool isTime(double t) { return t >= 0 && !std::isinf(t); }
 
   const isthmus_arrays &a_;
   plan::Problem p_;
-  plan::SizeLimit sizes_{p_};
 };
 
-isthmus_status made(llvm::Expected<plan::Problem> p, isthmus_problem **problem,
+isthmus_status made(llvm::Expected<plan::Problem> p, std::string name, isthmus_problem **problem,
                     isthmus_error **error) {
   if (!p)
     return fail(p.takeError(), error);
   if (plan::Evaluation e = plan::evaluate(*p, plan::sourceOrder(*p)); !e.error.empty())
     return fail(ISTHMUS_BAD_INPUT, "the order of the ops is no schedule: " + e.error, error);
-  return give(problem, std::move(*p));
+  return give(problem, std::move(*p), std::move(name));
 }
 
 } // namespace
@@ -259,7 +151,7 @@ isthmus_status isthmus_problem_from_arrays(const isthmus_arrays *arrays, isthmus
     auto all = grown(*arrays, kLeast);
     if (!all)
       return wrongSize("isthmus_arrays", arrays->size, kLeast, sizeof *arrays, error);
-    return made(Reader(*all).run(), problem, error);
+    return made(Reader(*all).run(), all->name ? all->name : "problem", problem, error);
   });
 }
 
@@ -274,7 +166,45 @@ isthmus_status isthmus_problem_from_json(const char *json, size_t length, isthmu
     auto g = parseJointGraph(llvm::StringRef(json, length), "the problem");
     if (!g)
       return fail(g.takeError(), error);
-    return made(std::move(g->problem), problem, error);
+    return made(std::move(g->problem), std::move(g->name), problem, error);
+  });
+}
+
+isthmus_status isthmus_problem_print(const isthmus_problem *problem, int32_t form,
+                                     isthmus_text **text, isthmus_error **error) {
+  return guarded(error, [&] {
+    ISTHMUS_NOT_NULL(text);
+    *text = nullptr;
+    ISTHMUS_NOT_NULL(problem);
+    switch (form) {
+    case ISTHMUS_JOINT_GRAPH:
+      return give(text, printJointGraph(problem->name, problem->problem));
+    case ISTHMUS_OPS:
+      return give(text, printOps(problem->name, problem->problem));
+    }
+    return fail(ISTHMUS_BAD_CALL,
+                llvm::formatv("'form' is {0}, which is none of isthmus_problem_form", form).str(),
+                error);
+  });
+}
+
+isthmus_status isthmus_problem_live_bytes(const isthmus_problem *problem, const uint32_t *ops,
+                                          size_t num_ops, int64_t *bytes, isthmus_error **error) {
+  return guarded(error, [&] {
+    ISTHMUS_NOT_NULL(problem);
+    if (isthmus_status s = checkCount("num_ops", num_ops, kMostItems, error))
+      return s;
+    if (num_ops > 0) {
+      ISTHMUS_NOT_NULL(ops);
+      ISTHMUS_NOT_NULL(bytes);
+    }
+    const plan::Problem &p = problem->problem;
+    const plan::Schedule s(ops, ops + num_ops);
+    if (plan::Evaluation e = plan::evaluate(p, s); !e.error.empty())
+      return fail(ISTHMUS_BAD_INPUT, "the schedule is not valid: " + e.error, error);
+    const std::vector<int64_t> live = plan::liveBytesOf(p, s, plan::instancesOf(p, s));
+    std::copy(live.begin(), live.end(), bytes);
+    return ISTHMUS_OK;
   });
 }
 

@@ -24,10 +24,10 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
+from isthmus.planning import live_bytes  # noqa: E402
 from isthmus.torch import partitioner  # noqa: E402
 from isthmus.torch.inductor import memory, watch  # noqa: E402
 from isthmus.torch.options import Options  # noqa: E402
-from isthmus.torch.lives import live_bytes  # noqa: E402
 from networks import Counter, CustomFunction, ResNet, UNet, conv  # noqa: E402
 from training import differences, train, with_isthmus  # noqa: E402
 

@@ -21,7 +21,8 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
-from isthmus.torch import lives, offload_ops, partitioner  # noqa: E402
+from isthmus.planning import live_bytes  # noqa: E402
+from isthmus.torch import offload_ops, partitioner  # noqa: E402
 from networks import ResNet  # noqa: E402
 from training import SLACK, differences, refusal, train, with_isthmus  # noqa: E402
 from troubles import Body, dropout, linears  # noqa: E402
@@ -82,8 +83,8 @@ class Offloads(unittest.TestCase):
         found = []
 
         def noted(problem, schedule):
-            found.append((isthmus.Plan.from_schedule(problem, schedule).figures, max(lives.live_bytes(problem, schedule))))
-            return lives.live_bytes(problem, schedule)
+            found.append((isthmus.Plan.from_schedule(problem, schedule).figures, max(live_bytes(problem, schedule))))
+            return live_bytes(problem, schedule)
 
         with mock.patch.object(partitioner, "live_bytes", noted):
             with_isthmus("45%", kernels="inductor", **FETCH)(lambda: loss_of(model))()

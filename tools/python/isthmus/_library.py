@@ -9,6 +9,7 @@ from typing import Any
 from ._shared_library import OUT, Handle, SharedLibrary
 
 TEXT, DOT, NOTES = 0, 1, 2  # the values of isthmus_form
+JOINT_GRAPH, OPS = 0, 1  # the values of isthmus_problem_form
 NONE = 2**32 - 1
 
 
@@ -43,6 +44,7 @@ class Arrays(ctypes.Structure):
         ("transfer_time", POINTER(c_double)),
         ("overwrite_begin", POINTER(c_size_t)),
         ("overwrite_input", POINTER(c_uint32)),
+        ("name", c_char_p),
     ]
 
 
@@ -166,6 +168,8 @@ _library = SharedLibrary(
         "budget_parse": [c_char_p, POINTER(c_int64), POINTER(c_double)],
         "problem_from_arrays": [POINTER(Arrays), OUT],
         "problem_from_json": [c_char_p, c_size_t, OUT],
+        "problem_print": [Handle, c_int32, OUT],
+        "problem_live_bytes": [Handle, POINTER(c_uint32), c_size_t, POINTER(c_int64)],
         "plan_make": [Handle, POINTER(PlanOptions), OUT],
         "plan_from_schedule": [Handle, POINTER(c_uint32), c_size_t, OUT],
         "plan_figures": [Handle, POINTER(PlanFigures)],

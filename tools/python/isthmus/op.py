@@ -1,9 +1,8 @@
-"""Ops of a problem, and the content of a problem, as plain data."""
+"""Ops of a problem, as plain data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Sequence
 
 PHASES = ("forward", "backward", "update")
 KINDS = ("computes", "starts_offload", "waits_offload", "starts_prefetch", "waits_prefetch")
@@ -34,21 +33,3 @@ class Op:
     def is_optional(self) -> bool:
         """True if no schedule has to run the op."""
         return self.of is not None or self.kind != "computes"
-
-
-class Content(NamedTuple):
-    """The content of a problem."""
-
-    name: str
-    order: str
-    alignment: int
-    ops: Sequence[Op]
-    outputs: Sequence[tuple[int, int]]
-    """Ops and which of their outputs."""
-    forward_outputs: Sequence[int]
-
-
-def width(ops: Sequence[Op], number: int) -> int:
-    """The number of outputs of an op. The wait for a prefetch has the outputs of its start."""
-    op = ops[number]
-    return len(ops[op.reads[0][0]].bytes) if op.kind == "waits_prefetch" and op.reads else len(op.bytes)

@@ -65,12 +65,8 @@ class Plan:
         at the end."""
         if not isinstance(problem, Problem):
             raise TypeError(f"expected an isthmus.Problem, got {type(problem).__name__}")
-        steps = [operator.index(step) for step in schedule]
-        for position, step in enumerate(steps):
-            if not 0 <= step < len(problem):
-                raise BadInput(f"step {position} of the schedule is op {step}, and the problem has {len(problem)}")
-        array = (ctypes.c_uint32 * len(steps))(*steps)
-        return cls(_library.make("plan", "plan_from_schedule", problem._handle(), array, len(steps)))
+        steps = _steps(problem, schedule)
+        return cls(_library.make("plan", "plan_from_schedule", problem._handle(), steps, len(steps)))
 
     @property
     def schedule(self) -> list[int]:
@@ -87,6 +83,22 @@ class Plan:
     def __repr__(self) -> str:
         f = self._figures
         return f"<isthmus.Plan: peak {f.peak_bytes} of {f.baseline_peak_bytes} bytes, cost {f.recompute_overhead:+.1%}>"
+
+
+def live_bytes(problem: Problem, schedule: Iterable[SupportsIndex]) -> list[int]:
+    """Returns the live bytes of each step of a valid schedule, including its workspace. The largest is the peak."""
+    steps = _steps(problem, schedule)
+    found = (ctypes.c_int64 * len(steps))()
+    _library.call("problem_live_bytes", problem._handle(), steps, len(steps), found)
+    return list(found)
+
+
+def _steps(problem: Problem, schedule: Iterable[SupportsIndex]) -> ctypes.Array[ctypes.c_uint32]:
+    steps = [operator.index(step) for step in schedule]
+    for position, step in enumerate(steps):
+        if not 0 <= step < len(problem):
+            raise BadInput(f"step {position} of the schedule is op {step}, and the problem has {len(problem)}")
+    return (ctypes.c_uint32 * len(steps))(*steps)
 
 
 def _restored(schedule: list[int], figures: Figures) -> Plan:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
+import itertools
+import json
 import math
 import numbers
 import operator
 import os
 from typing import Any, Iterable, Iterator, Mapping, Sequence, SupportsIndex, Union
 
-from . import _json_file, _library, joint_graph
+from . import _json_file, _library
 from ._shared_library import Handle
 from .errors import BadInput
-from .op import KINDS, PHASES, Content, Op, width
+from .op import KINDS, PHASES, Op
 
 ORDERS = ("free", "phases", "fixed")
+_LISTS = ("reads", "bytes", "may_reuse", "of", "overwrites")  # fields of an Op that are tuples
 _MOST_BYTES = 2**62
 _MOST_ALIGNMENT = 2**30
 _MOST_TIME = 1e300  # sums of times stay finite
@@ -34,9 +38,7 @@ class Problem:
         alignment: sizes are rounded up to it.
         """
         self.name = _text(name, "a problem's name")
-        if order not in ORDERS:
-            raise BadInput(f"an order is one of {', '.join(ORDERS)}; got {order!r}")
-        self._order = order
+        self._order = _one_of(ORDERS, order, "an order")
         self._alignment = _number(alignment, "the alignment", 1, _MOST_ALIGNMENT)
         self._ops: list[Op] = []
         self._outputs: tuple[tuple[int, int], ...] = ()
@@ -91,13 +93,13 @@ class Problem:
             reads=checked,
             cost=_cost(cost, name),
             bytes=sizes,
-            phase=_phase(phase, name),
+            phase=_one_of(PHASES, phase, f"the phase of op {name!r}"),
             pinned=bool(pinned),
             recomputable=bool(recomputable),
             workspace=_number(workspace, f"the workspace of op {name!r}", 0, _MOST_BYTES),
             view_of=None if view_of is None else _number(view_of, f"view_of of op {name!r}", 0, len(checked) - 1),
             may_reuse=tuple(_reuse(pair, len(sizes), len(checked), name) for pair in may_reuse),
-            kind=_kind(kind, name),
+            kind=_one_of(KINDS, kind, f"the kind of op {name!r}"),
             of=None if of is None else self._form_of(of, f"op {name!r}"),
             transfer_time=_cost(transfer_time, name),
             overwrites=tuple(_number(read, f"overwrites of op {name!r}", 0, len(checked) - 1) for read in overwrites),
@@ -168,24 +170,27 @@ class Problem:
     def to_json(self) -> str:
         """Returns the problem in the joint-graph format. An op there reads all outputs of another op. Where an op here reads some of
         several outputs, it does so through a view, a node of its own, and the nodes' numbers then differ from the ops'."""
-        return joint_graph.to_json(Content(self.name, self._order, self._alignment, self._ops, self._outputs, self._forward_outputs))
+        return _library.text("problem_print", self._handle(), _library.JOINT_GRAPH).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Problem:
         """Parses the formats joint-graph/1 and joint-graph/2."""
-        content = joint_graph.from_json(text)
-        problem = cls(content.name, order=content.order, alignment=content.alignment)
-        for op in content.ops:
-            problem.append(op)
-        problem.outputs = content.outputs
-        problem.forward_outputs = content.forward_outputs
+        if isinstance(text, str):
+            text = text.encode("utf-8", "surrogatepass")
+        if not isinstance(text, bytes):
+            raise TypeError(f"a problem's text is a string or bytes, got {type(text).__name__}")
+        made = _library.make("problem", "problem_from_json", text, len(text))
+        content = json.loads(_library.text("problem_print", made, _library.OPS))
+        problem = cls(content["name"], order=content["order"], alignment=content["alignment"])
+        lists = {name: map(_tuples, each) if name in _LISTS else each for name, each in content["ops"].items()}
+        problem._ops = [Op(*op) for op in zip(*(lists[field.name] for field in dataclasses.fields(Op)))]
+        problem._outputs, problem._forward_outputs = _tuples(content["outputs"]), _tuples(content["forward_outputs"])
+        problem._made = made
         return problem
 
     @classmethod
     def from_dict(cls, graph: Mapping[str, Any]) -> Problem:
         """Makes a problem of the parsed JSON of a joint-graph file."""
-        import json
-
         try:
             text = json.dumps(dict(graph))
         except TypeError as error:
@@ -199,17 +204,17 @@ class Problem:
 
     # Checks a read and returns it as a pair.
     def _read(self, read: ReadLike, reader: str) -> tuple[int, int]:
-        pair = read if isinstance(read, tuple) else (read, 0)
-        if len(pair) != 2:
-            raise TypeError(f"{reader}: a read is an op's number, or a pair of it and of an output's; got {read!r}")
         try:
-            op, output = (operator.index(part) for part in pair)
-        except TypeError:
+            op, output = map(operator.index, read if isinstance(read, tuple) else (read, 0))
+        except (TypeError, ValueError):
             raise TypeError(f"{reader}: a read is an op's number, or a pair of it and of an output's; got {read!r}") from None
         if not 0 <= op < len(self._ops):
             raise BadInput(f"{reader} reads op {op}, which does not come before it: there are {len(self._ops)}")
-        if not 0 <= output < width(self._ops, op):
-            raise BadInput(f"{reader} reads output {output} of {self._ops[op].name!r}, which has {width(self._ops, op)}")
+        made = self._ops[op]
+        # The wait for a prefetch has the outputs of its start.
+        outputs = len((self._ops[made.reads[0][0]] if made.kind == "waits_prefetch" and made.reads else made).bytes)
+        if not 0 <= output < outputs:
+            raise BadInput(f"{reader} reads output {output} of {made.name!r}, which has {outputs}")
         return op, output
 
     # Checks `of` and returns an op, or an op and one of its outputs.
@@ -262,16 +267,10 @@ def _cost(cost: Any, name: str) -> float:
     return time
 
 
-def _phase(phase: Any, name: str) -> str:
-    if phase not in PHASES:
-        raise BadInput(f"the phase of op {name!r} is one of {', '.join(PHASES)}; got {phase!r}")
-    return str(phase)
-
-
-def _kind(kind: Any, name: str) -> str:
-    if kind not in KINDS:
-        raise BadInput(f"the kind of op {name!r} is one of {', '.join(KINDS)}; got {kind!r}")
-    return str(kind)
+def _one_of(all: tuple[str, ...], one: Any, what: str) -> str:
+    if one not in all:
+        raise BadInput(f"{what} is one of {', '.join(all)}; got {one!r}")
+    return str(one)
 
 
 def _reuse(pair: Any, outputs: int, reads: int, name: str) -> tuple[int, int]:
@@ -283,11 +282,12 @@ def _reuse(pair: Any, outputs: int, reads: int, name: str) -> tuple[int, int]:
     )
 
 
+def _tuples(value: Any) -> Any:
+    return tuple([_tuples(each) for each in value]) if isinstance(value, list) else value
+
+
 def _begins(lists: Iterable[Sequence[Any]]) -> list[int]:
-    begins = [0]
-    for each in lists:
-        begins.append(begins[-1] + len(each))
-    return begins
+    return list(itertools.accumulate(map(len, lists), initial=0))
 
 
 def _made(problem: Problem) -> Handle:
@@ -329,5 +329,6 @@ def _made(problem: Problem) -> Handle:
         transfer_time=array(ctypes.c_double, [op.transfer_time for op in ops]),
         overwrite_begin=array(ctypes.c_size_t, _begins(op.overwrites for op in ops)),
         overwrite_input=array(ctypes.c_uint32, [read for op in ops for read in op.overwrites]),
+        name=problem.name.encode("utf-8", "replace"),
     )
     return _library.make("problem", "problem_from_arrays", arrays)

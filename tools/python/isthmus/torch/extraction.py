@@ -15,7 +15,7 @@ from torch import fx
 
 from ..errors import Unsupported
 from ..problem import Problem
-from . import groups, hooks, lives, rules
+from . import groups, hooks, rules
 from .costs import Costs
 from .joint import Joint, Read, Step
 from .mutations import Mutations
@@ -305,7 +305,7 @@ class _Extraction:
         return unread
 
     def _aligned(self, size: int) -> int:
-        return lives.aligned(size, self.problem)
+        return -(-size // self.problem.alignment) * self.problem.alignment
 
     def _reserve(self, size: int) -> None:
         self.joint.reserved_bytes += self._aligned(size)

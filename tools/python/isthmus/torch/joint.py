@@ -9,9 +9,11 @@ from typing import Any
 from torch import fx
 
 from ..problem import Problem
-from . import lives
 
-Read = lives.Read
+Read = tuple[int, int]
+
+STEP = "isthmus_step"
+"""A key of the meta of a module's node: the position in the schedule of the step that the node belongs to."""
 
 
 @dataclass
@@ -58,7 +60,11 @@ class Joint:
 
     def storage(self, read: Read) -> Read:
         """Returns the output whose storage is read: for a view, the output that it is a view of."""
-        return lives.storage(self.problem, read)
+        op = self.problem[read[0]]
+        while op.view_of is not None:
+            read = op.reads[op.view_of]
+            op = self.problem[read[0]]
+        return read
 
     def needed_by_forward(self) -> set[int]:
         """Returns the ops that the forward needs to compute its results. Other ops of the forward phase may run in the backward."""

@@ -18,8 +18,7 @@ from torch.utils import _pytree as pytree
 from ..errors import Internal
 from ..problem import Problem
 from . import hooks, masks, offload_ops, rules
-from .joint import Joint, Step
-from .lives import STEP
+from .joint import STEP, Joint, Step
 
 _FORWARD, _BACKWARD = "must_be_in_forward", "must_be_in_backward"
 

@@ -8,7 +8,7 @@ from torch import fx
 
 from ..errors import Unsupported
 from . import rules
-from .lives import Read
+from .joint import Read
 from .preparation import storage_of
 from .sizes import tensors_in
 

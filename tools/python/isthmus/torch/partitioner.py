@@ -16,14 +16,13 @@ from torch import fx
 from .. import __version__
 from ..budget import parse_budget
 from ..errors import BadInput, CannotBeMet
-from ..planning import Plan
+from ..planning import Plan, live_bytes
 from . import agreement, hooks, measuring, modules, offload_ops, offloads, reports, rules
 from .costs import Costs, link_bytes_per_us
 from .extraction import extract
 from .joint import Joint
 from .layout import with_channels_last
 from .limits import MOST_REPLANS, Limits
-from .lives import live_bytes
 from .options import Options
 from .preparation import prepare, storage_of
 from .sizes import bytes_of, sized, tensors_in

@@ -17,11 +17,10 @@ from typing import Any
 from torch import fx
 
 from ..errors import CannotBeMet
-from ..planning import Plan
+from ..planning import Plan, live_bytes
 from ..problem import Problem
 from . import hooks
 from .joint import Joint, Read
-from .lives import live_bytes
 from .recording import Record, Value
 
 _TRIES = 3
@@ -66,17 +65,13 @@ class Part:
         return forward, self._peak(schedule.forward, (*self.tangents, *schedule.backward), ())
 
     def _peak(self, before: Sequence[int], within: Sequence[int], after: Sequence[int]) -> int:
-        """Returns the peak of the steps `within`. During these steps a load is live that exceeds all other storages, so the peak falls on them."""
-        loaded = Problem(self.problem.name, order="free", alignment=self.problem.alignment)
+        """Returns the peak of the steps `within`."""
+        problem = Problem(self.problem.name, order="free", alignment=self.problem.alignment)
         for i, op in enumerate(self.problem):
-            loaded.append(replace(op, pinned=False, recomputable=False, phase="backward") if i in self.tangents else op)
-        loaded.outputs = self.problem.outputs
-        made = [loaded[step] for step in (*before, *within, *after)]
-        load = sum(sum(op.bytes) + op.workspace + loaded.alignment * (len(op.bytes) + 1) for op in made)
-        load += -load % loaded.alignment
-        begins = loaded.add("load", bytes=load)
-        ends = loaded.add("end of load", [begins])
-        return Plan.from_schedule(loaded, [*before, begins, *within, ends, *after]).figures.peak_bytes - load
+            problem.append(replace(op, pinned=False, recomputable=False, phase="backward") if i in self.tangents else op)
+        problem.outputs = self.problem.outputs
+        live = live_bytes(problem, [*before, *within, *after])
+        return max(live[len(before) : len(before) + len(within)], default=0)
 
 
 @dataclass(frozen=True)

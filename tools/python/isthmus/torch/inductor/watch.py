@@ -9,8 +9,8 @@ import torch
 from torch._dynamo.utils import counters
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 
+from ..joint import STEP
 from ..limits import AboveBudget, Limits
-from ..lives import STEP
 from .fusions import fuse_within, parts_apart
 from .memory import Code, function_ends, live_at_nodes
 
