@@ -46,7 +46,7 @@ from .graphs import (  # noqa: E402
 )
 from .joining import joined  # noqa: E402
 from .overlaps import refuse_overlapping_writes  # noqa: E402
-from .ranks import buckets_follow, is_under_ddp, store_of_ranks  # noqa: E402
+from .ranks import buckets_follow, drops_late, is_under_ddp, store_of_ranks  # noqa: E402
 from .regions import Region, break_after, compilation, hints_of, is_tried_out  # noqa: E402
 from .symbols import has_backed_sizes, most_of, note_bounds, sized  # noqa: E402
 from .timelines import Timeline, TimelineOnGpu, timeline  # noqa: E402
@@ -67,6 +67,7 @@ __all__ = [
     "buckets_follow",
     "compilation",
     "compile_with_inductor",
+    "drops_late",
     "flop_registry",
     "has_backed_sizes",
     "hints_of",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from torch import fx
 
 
 def is_under_ddp() -> bool:
@@ -20,3 +23,16 @@ def buckets_follow() -> bool:
 def store_of_ranks() -> torch.distributed.Store:
     """Returns the store with which the default process group was set up."""
     return torch.distributed.distributed_c10d._get_default_store()
+
+
+def drops_late(collective: fx.Node) -> bool:
+    """Returns True if a thread of Gloo runs this collective: it drops the operands and results some time after the wait has ended."""
+    group = next((a for a in reversed(collective.args) if isinstance(a, str)), None)
+    if group is None:
+        return False
+    known = torch.distributed.distributed_c10d._resolve_process_group(group)
+    return all(_is_gloo(known, t.device) for t in fx.node.map_arg(collective.args, lambda a: a.meta.get("val")) if isinstance(t, torch.Tensor))
+
+
+def _is_gloo(group: Any, device: torch.device) -> bool:
+    return str(group._get_backend(device).name()) == "gloo"
