@@ -303,7 +303,7 @@ def with_costs_of_rank(rank, **options):
     """Trains while the cost model of rank 1 takes products for cheap and all other ops for expensive, so that rank 1 finds another plan."""
     model, x = stack(), batch(rank)
     want = step(model, model, x)
-    costs = isthmus.torch.partitioner.Costs
+    costs = isthmus.torch.costs.Costs
     of = costs.of
     if rank == 1:
         costs.of = lambda self, node: 1.0 if "mm" in str(node.target) else 1e6
@@ -380,18 +380,18 @@ def impossible_in_sync(rank):
 
 def one_rank_fails_in_sync(rank):
     """Rank 1 fails before it has a problem. Rank 0 must not wait for rank 1 until the group's timeout."""
-    joint = isthmus.torch.partitioner.extract
+    joint = isthmus.torch.attempt.extract
 
     def extract(*args, **named):
         raise isthmus.Unsupported("made up for rank 1")
 
     if rank == 1:
-        isthmus.torch.partitioner.extract = extract
+        isthmus.torch.attempt.extract = extract
     start = time.monotonic()
     try:
         return {**refused(rank, WIDTH, "60%"), "seconds": time.monotonic() - start}
     finally:
-        isthmus.torch.partitioner.extract = joint
+        isthmus.torch.attempt.extract = joint
 
 
 def one_rank_fails_later_in_sync(rank):
@@ -473,7 +473,7 @@ def buckets_in_one_budget(rank, **options):
 
 def buckets_in_sync(rank):
     """In sync, each graph has the budget to itself, because ranks would otherwise have to agree at the end of a step."""
-    costs = isthmus.torch.partitioner.Costs
+    costs = isthmus.torch.costs.Costs
     of = costs.of
     if rank == 1:
         costs.of = lambda self, node: 1.0 if "mm" in str(node.target) else 1e6

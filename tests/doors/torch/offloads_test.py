@@ -21,7 +21,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
-from isthmus.torch import lives, offload_ops, partitioner  # noqa: E402
+from isthmus.torch import attempt, lives, offload_ops  # noqa: E402
 from networks import ResNet  # noqa: E402
 from training import SLACK, differences, refusal, train, with_isthmus  # noqa: E402
 from troubles import Body, dropout, linears  # noqa: E402
@@ -85,7 +85,7 @@ class Offloads(unittest.TestCase):
             found.append((isthmus.Plan.from_schedule(problem, schedule).figures, max(lives.live_bytes(problem, schedule))))
             return lives.live_bytes(problem, schedule)
 
-        with mock.patch.object(partitioner, "live_bytes", noted):
+        with mock.patch.object(attempt, "live_bytes", noted):
             with_isthmus("45%", kernels="inductor", **FETCH)(lambda: loss_of(model))()
         for figures, most in found:
             self.assertGreater(figures.transfers, 0)
