@@ -35,7 +35,7 @@ from torch.testing._internal.distributed import fake_pg  # noqa: E402,F401  (reg
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts  # noqa: E402
 
 import isthmus.torch  # noqa: E402
-from isthmus.torch import modules  # noqa: E402
+from isthmus.torch.graph import modules  # noqa: E402
 from training import SLACK, refusal, same  # noqa: E402
 
 RANKS = 2
@@ -303,7 +303,7 @@ def with_costs_of_rank(rank, **options):
     """Trains while the cost model of rank 1 takes products for cheap and all other ops for expensive, so that rank 1 finds another plan."""
     model, x = stack(), batch(rank)
     want = step(model, model, x)
-    costs = isthmus.torch.costs.Costs
+    costs = isthmus.torch.graph.costs.Costs
     of = costs.of
     if rank == 1:
         costs.of = lambda self, node: 1.0 if "mm" in str(node.target) else 1e6
@@ -380,18 +380,18 @@ def impossible_in_sync(rank):
 
 def one_rank_fails_in_sync(rank):
     """Rank 1 fails before it has a problem. Rank 0 must not wait for rank 1 until the group's timeout."""
-    joint = isthmus.torch.attempt.extract
+    joint = isthmus.torch.plans.attempt.extract
 
     def extract(*args, **named):
         raise isthmus.Unsupported("made up for rank 1")
 
     if rank == 1:
-        isthmus.torch.attempt.extract = extract
+        isthmus.torch.plans.attempt.extract = extract
     start = time.monotonic()
     try:
         return {**refused(rank, WIDTH, "60%"), "seconds": time.monotonic() - start}
     finally:
-        isthmus.torch.attempt.extract = joint
+        isthmus.torch.plans.attempt.extract = joint
 
 
 def one_rank_fails_later_in_sync(rank):
@@ -473,7 +473,7 @@ def buckets_in_one_budget(rank, **options):
 
 def buckets_in_sync(rank):
     """In sync, each graph has the budget to itself, because ranks would otherwise have to agree at the end of a step."""
-    costs = isthmus.torch.costs.Costs
+    costs = isthmus.torch.graph.costs.Costs
     of = costs.of
     if rank == 1:
         costs.of = lambda self, node: 1.0 if "mm" in str(node.target) else 1e6

@@ -24,7 +24,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
-from isthmus.torch import attempt  # noqa: E402
+from isthmus.torch.plans import attempt  # noqa: E402
 from isthmus.torch.inductor import memory, watch  # noqa: E402
 from isthmus.torch.options import Options  # noqa: E402
 from isthmus.torch.lives import live_bytes  # noqa: E402

@@ -21,7 +21,9 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
-from isthmus.torch import attempt, lives, offload_ops  # noqa: E402
+from isthmus.torch import lives  # noqa: E402
+from isthmus.torch.graph import offload_ops  # noqa: E402
+from isthmus.torch.plans import attempt  # noqa: E402
 from networks import ResNet  # noqa: E402
 from training import SLACK, differences, refusal, train, with_isthmus  # noqa: E402
 from troubles import Body, dropout, linears  # noqa: E402

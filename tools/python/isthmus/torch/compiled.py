@@ -11,15 +11,16 @@ from torch import fx
 
 from ..errors import CannotBeMet
 from ..planning import Plan
-from . import agreement, hooks, reports
-from .attempt import Attempt, Origin, Role, add_report
-from .joint import Joint
-from .learned import Learned
-from .limits import Limits
-from .planner import Planner
-from .search import Search
-from .step_plan import Part, Retraced, Schedule
-from .steps import Steps, with_options
+from . import hooks, reports
+from .graph.joint import Joint
+from .inductor.limits import Limits
+from .plans.attempt import Attempt, Origin, Role, add_report
+from .plans.learned import Learned
+from .plans.planner import Planner
+from .plans.search import Search
+from .ranks import agreement
+from .steps.step_plan import Part, Retraced, Schedule
+from .steps.steps import Steps, with_options
 
 Compile = Callable[..., tuple[Callable[..., Any], Attempt]]
 """Compiles a graph for its inputs, with an attempt to plan it and two watches. Returns a callable, and the attempt whose plan it follows."""

@@ -14,10 +14,11 @@ import torch
 from torch import fx
 
 from ..errors import BadInput
-from . import hooks, measuring
+from . import hooks
 from .explanation import traced
-from .layout import convolutions_with_channels_last
-from .preparation import prepare
+from .graph import measuring
+from .graph.layout import convolutions_with_channels_last
+from .graph.preparation import prepare
 
 
 def measure(model: Callable[..., Any], *inputs: Any, path: str | os.PathLike[str], runs: int = 5) -> int:

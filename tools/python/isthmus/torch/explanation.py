@@ -15,11 +15,11 @@ from ..budget import BudgetLike
 from ..errors import BadInput, CannotBeMet
 from ..planning import Plan
 from . import hooks
-from .attempt import Alone, Attempt, Origin
-from .joint import Joint
-from .learned import Made
+from .graph.joint import Joint
 from .options import Options
-from .planner import Planner
+from .plans.attempt import Alone, Attempt, Origin
+from .plans.learned import Made
+from .plans.planner import Planner
 from .reports import MIB, GraphReport
 
 _SHARES = (90, 80, 70, 60, 50, 40, 30)

@@ -8,9 +8,9 @@ from typing import Any
 from torch import fx
 
 from . import hooks
-from .attempt import Alone, Attempt
 from .options import Options
-from .planner import Planner
+from .plans.attempt import Alone, Attempt
+from .plans.planner import Planner
 
 
 class Partitioner(hooks.CustomPartitionerFn):

@@ -31,7 +31,7 @@ from .allocations import Allocations, allocations_on_cpu, outside_of_tracing, un
 from .autograd import kept_by, leaf_of, node_of_call, nodes_between  # noqa: E402
 from .calls import around_backwards, around_calls, uncompiled  # noqa: E402
 from .compilers import Boxed, Watch, aot_eager, compile_with_inductor, lays_out_convolutions, register  # noqa: E402
-from .graphs import (  # noqa: E402
+from .graphs import (
     inputs_of,
     keep_apart,
     keep_in_memory,

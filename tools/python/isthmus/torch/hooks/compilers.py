@@ -15,7 +15,7 @@ from torch._functorch import config as functorch_config
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
-from .. import eager_ops
+from ..graph import eager_ops
 from .overlaps import gradients_without_overlaps, refuse_overlapping_writes
 from .regions import hints_of
 from .whole_ops import whole_ops
@@ -79,7 +79,7 @@ def compile_with_inductor(
     than it may."""
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
-    from .. import inductor
+    from ..inductor import watch
 
     if all(i.device.type == "cpu" for i in inputs if isinstance(i, torch.Tensor)):
         # Inductor would choose the layout for each module separately, without regard to the plan. `layout` has chosen it for the joint
@@ -90,7 +90,7 @@ def compile_with_inductor(
         if options.get("is_inference"):
             return compile_fx_inner(gm, inputs, **options)
         is_backward = bool(options.get("is_backward"))
-        made = inductor.counted(attempt, is_backward, lambda: compile_fx_inner(gm, inputs, **options))
+        made = watch.counted(attempt, is_backward, lambda: compile_fx_inner(gm, inputs, **options))
         return _boxed((watch_backward if is_backward else watch_forward)(made))
 
     def compile(attempt: Attempt, more: dict[str, Any]) -> Callable[..., Any]:
@@ -102,7 +102,7 @@ def compile_with_inductor(
     # The autograd cache is off: modules cached by an earlier process come without their plan, and the report would be empty. Inductor's
     # cache of kernels stays on. The backward is compiled together with the forward, because its code may show that another plan is needed.
     with functorch_config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True), gradients_without_overlaps():
-        return inductor.within_limits(attempt, compile)
+        return watch.within_limits(attempt, compile)
 
 
 def lays_out_convolutions() -> bool:

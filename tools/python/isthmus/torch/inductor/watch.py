@@ -9,9 +9,9 @@ import torch
 from torch._dynamo.utils import counters
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 
-from ..limits import AboveBudget, Limits
 from ..lives import STEP
 from .fusions import fuse_within, parts_apart
+from .limits import AboveBudget, Limits
 from .memory import Code, function_ends, live_at_nodes
 
 _CODE_BYTES = "isthmus_code_bytes"  # inductor's counter that has the peak of the code of one graph

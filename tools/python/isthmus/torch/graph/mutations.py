@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import fx
 
-from ..errors import Unsupported
+from ...errors import Unsupported
+from ..lives import Read
 from . import rules
-from .lives import Read
 from .preparation import storage_of
 from .sizes import tensors_in
 

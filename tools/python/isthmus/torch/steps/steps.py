@@ -21,11 +21,12 @@ from typing import Any
 
 import torch
 
-from ..errors import CannotBeMet, Internal
-from . import hooks, outside, reports, step_planner
-from .options import Options
+from ...errors import CannotBeMet, Internal
+from .. import hooks, reports
+from ..options import Options
+from ..ranks.refusals import Refusals
+from . import outside, step_planner
 from .recording import Record, Recorder
-from .refusals import Refusals
 from .step_plan import Retraced
 from .step_planner import Graph, StepPlan, Variant
 

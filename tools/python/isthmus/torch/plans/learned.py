@@ -6,13 +6,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..budget import parse_budget
-from ..errors import CannotBeMet
-from ..planning import Plan
-from . import reports
-from .joint import Joint
-from .limits import MOST_REPLANS, Limits
-from .options import Options
+from ...budget import parse_budget
+from ...errors import CannotBeMet
+from ...planning import Plan
+from .. import reports
+from ..graph.joint import Joint
+from ..inductor.limits import MOST_REPLANS, Limits
+from ..options import Options
 
 _LEAST = parse_budget("min")
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from torch import distributed
 
-from . import hooks
+from .. import hooks
 
 _LOOKED_AT_EACH = 16
 """Of the first steps ranks look after each one, and later after each one whose number is a multiple of this."""

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from torch import fx
 
-from .. import __version__
-from ..errors import BadInput
-from . import hooks, measuring, offloads, rules
-from .costs import Costs, link_bytes_per_us
-from .joint import Joint
-from .options import Options
-from .sizes import tensors_in
+from ... import __version__
+from ...errors import BadInput
+from .. import hooks
+from ..graph import measuring, offloads, rules
+from ..graph.costs import Costs, link_bytes_per_us
+from ..graph.joint import Joint
+from ..graph.sizes import tensors_in
+from ..options import Options
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,6 @@ class Planner:
 def _sources() -> str:
     """Returns a digest of this package's own files, because a change of them may change the modules."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()

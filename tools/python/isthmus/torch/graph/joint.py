@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import fx
 
-from ..problem import Problem
-from . import lives
+from ...problem import Problem
+from .. import lives
 
 Read = lives.Read
 

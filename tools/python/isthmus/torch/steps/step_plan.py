@@ -16,12 +16,12 @@ from typing import Any
 
 from torch import fx
 
-from ..errors import CannotBeMet
-from ..planning import Plan
-from ..problem import Problem
-from . import hooks
-from .joint import Joint, Read
-from .lives import live_bytes
+from ...errors import CannotBeMet
+from ...planning import Plan
+from ...problem import Problem
+from .. import hooks
+from ..graph.joint import Joint, Read
+from ..lives import live_bytes
 from .recording import Record, Value
 
 _TRIES = 3

@@ -10,18 +10,20 @@ from typing import Any, Protocol
 
 from torch import fx
 
-from ..planning import Plan
-from . import agreement, hooks, modules, offload_ops, reports
-from .extraction import extract
-from .joint import Joint
-from .layout import with_channels_last
+from ...planning import Plan
+from .. import hooks, reports
+from ..graph import modules, offload_ops
+from ..graph.extraction import extract
+from ..graph.joint import Joint
+from ..graph.layout import with_channels_last
+from ..graph.preparation import prepare, storage_of
+from ..graph.sizes import bytes_of, sized, tensors_in
+from ..inductor.limits import MOST_REPLANS, Limits
+from ..lives import live_bytes
+from ..ranks import agreement
 from .learned import Learned, Made
-from .limits import MOST_REPLANS, Limits
-from .lives import live_bytes
 from .planner import Planner
-from .preparation import prepare, storage_of
 from .search import Search
-from .sizes import bytes_of, sized, tensors_in
 
 
 class Role(Protocol):

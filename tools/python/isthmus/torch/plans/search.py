@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..errors import CannotBeMet
-from ..planning import Plan
-from . import agreement, reports
-from .joint import Joint
+from ...errors import CannotBeMet
+from ...planning import Plan
+from .. import reports
+from ..graph.joint import Joint
+from ..inductor.limits import MOST_REPLANS
+from ..options import Options
+from ..ranks import agreement
 from .learned import Learned
-from .limits import MOST_REPLANS
-from .options import Options
 
 _ABOVE_LEAST = 0.01  # inductor's code may take this share above the planned least peak before another plan is tried
 

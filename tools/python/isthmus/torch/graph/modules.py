@@ -15,11 +15,12 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from ..errors import Internal
-from ..problem import Problem
-from . import hooks, masks, offload_ops, rules
+from ...errors import Internal
+from ...problem import Problem
+from .. import hooks
+from ..lives import STEP
+from . import masks, offload_ops, rules
 from .joint import Joint, Step
-from .lives import STEP
 
 _FORWARD, _BACKWARD = "must_be_in_forward", "must_be_in_backward"
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import torch
 
-from . import hooks
+from .. import hooks
 
 
 class Graph(Protocol):

@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from ..errors import Unsupported
-from ..problem import Problem
-from . import groups, hooks, lives, rules
+from ...errors import Unsupported
+from ...problem import Problem
+from .. import hooks, lives
+from . import groups, rules
 from .costs import Costs
 from .joint import Joint, Read, Step
 from .mutations import Mutations
