@@ -288,6 +288,18 @@ def peaks_of_sharded_parameters(rank, **options):
     return {"peaks": found, "whole": Sharded.LAYERS * width * width * 4}
 
 
+def planned_of_groups(rank):
+    """Returns the planned peak of one model for each of two groups: one whose threads drop tensors after the wait, and one that sends nothing."""
+    found = {}
+    for backend in ("gloo", "fake"):
+        torch.compiler.reset()
+        isthmus.torch.reset()
+        model, x = Sharded(128, dist.new_group(backend=backend)), batch(rank, 128, 128)
+        compiled(lambda: model(x).square().mean(), "100%")().backward()
+        found[backend] = isthmus.torch.report().graphs[0].planned_peak_bytes
+    return found
+
+
 @contextlib.contextmanager
 def schedules():
     """Yields a list, which collects the schedules that are turned into modules in the block."""
@@ -573,6 +585,7 @@ CASES = [
     sharded_parameters_at_other_budgets,
     sharded_parameters_with_a_wish,
     peaks_of_sharded_parameters,
+    planned_of_groups,
     other_costs,
     other_costs_in_sync,
     rank_1_takes_more,
@@ -619,7 +632,7 @@ def work(rank, folder, cases):
 class Cases(unittest.TestCase):
     """Runs the cases in two processes. The tests check the results of the cases."""
 
-    cases, most_seconds = "CASES", 500
+    cases, most_seconds = "CASES", 900
 
     @classmethod
     def setUpClass(cls):
@@ -718,6 +731,12 @@ class Distributed(Cases):
 
     def test_sharded_parameters_are_freed_after_the_forward(self):
         self.sharding_saves(peaks_of_sharded_parameters)
+
+    def test_what_a_collective_holds_after_its_wait_is_planned(self):
+        for planned in self.found(planned_of_groups):
+            whole = 128 * 128 * 4  # the bytes of a gathered parameter
+            self.assertGreater(planned["gloo"], planned["fake"])
+            self.assertLessEqual(planned["gloo"], planned["fake"] + 2 * whole)
 
     def test_ranks_refuse_a_step_together(self):
         for case in (rank_1_takes_more, rank_1_takes_more_and_rank_0_measures_nothing, rank_1_finds_no_plan_of_the_step):

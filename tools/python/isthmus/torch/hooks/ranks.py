@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 
 
 def is_under_ddp() -> bool:
@@ -30,9 +29,6 @@ def drops_late(collective: fx.Node) -> bool:
     group = next((a for a in reversed(collective.args) if isinstance(a, str)), None)
     if group is None:
         return False
-    known = torch.distributed.distributed_c10d._resolve_process_group(group)
-    return all(_is_gloo(known, t.device) for t in fx.node.map_arg(collective.args, lambda a: a.meta.get("val")) if isinstance(t, torch.Tensor))
-
-
-def _is_gloo(group: Any, device: torch.device) -> bool:
-    return str(group._get_backend(device).name()) == "gloo"
+    backends = torch.distributed.distributed_c10d._resolve_process_group(group)
+    operands = (t for a in collective.all_input_nodes for t in pytree.tree_leaves(a.meta.get("val")))
+    return any(backends._get_backend(t.device).name() == "gloo" for t in operands if isinstance(t, torch.Tensor))
