@@ -27,7 +27,7 @@ def imported(module: str, path: pathlib.Path) -> set[str]:
 class Imports(unittest.TestCase):
     def test_they_go_one_way(self):
         graph = {module: imported(module, path) for module, path in MODULES.items()}
-        self.assertGreater(len(graph["isthmus.torch.partitioner"]), 5)
+        self.assertGreater(len(graph["isthmus.torch.plans.attempt"]), 5)
         try:
             order = list(graphlib.TopologicalSorter(graph).static_order())
         except graphlib.CycleError as error:

@@ -11,6 +11,7 @@ import command  # noqa: E402
 command.with_python_of_torch()
 
 import itertools  # noqa: E402
+import threading  # noqa: E402
 import unittest  # noqa: E402
 import warnings  # noqa: E402
 from unittest import mock  # noqa: E402
@@ -194,6 +195,36 @@ class Counting(unittest.TestCase):
         for function in (once, twice):
             with self.subTest(function=function.__name__):
                 self.counts(function, parameters=list(energy.parameters()))
+
+
+class OtherThreads(unittest.TestCase):
+    """The profiler sees only the thread that measures, and those of autograd."""
+
+    MIB = 1 << 20
+
+    @staticmethod
+    def elsewhere(run):
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+
+    def test_a_tensor_that_another_thread_frees_is_live_no_longer(self):
+        def step():
+            held = [torch.ones(self.MIB // 4)]
+            self.elsewhere(held.clear)
+            torch.ones(self.MIB // 4)
+
+        self.assertEqual(isthmus.torch.measured_peak(step), self.MIB)
+
+    def test_a_tensor_that_another_thread_makes_is_not_the_steps(self):
+        made = []
+
+        def step():
+            held = [torch.ones(self.MIB // 4)]
+            self.elsewhere(lambda: made.append(torch.ones(self.MIB)))
+            held.append(torch.ones(self.MIB // 4))
+
+        self.assertEqual(isthmus.torch.measured_peak(step), 2 * self.MIB)
 
 
 class Retraced(unittest.TestCase):

@@ -259,17 +259,17 @@ class ops_of_backwards:
         self.into = into
 
     def __enter__(self):
-        self.split = isthmus.torch.modules.split
+        self.split = isthmus.torch.graph.modules.split
 
         def split(*args, **kwargs):
             forward, backward = self.split(*args, **kwargs)
             self.into += [n.target for n in backward.graph.nodes]
             return forward, backward
 
-        isthmus.torch.modules.split = split
+        isthmus.torch.graph.modules.split = split
 
     def __exit__(self, *_):
-        isthmus.torch.modules.split = self.split
+        isthmus.torch.graph.modules.split = self.split
 
 
 class Errors(unittest.TestCase):

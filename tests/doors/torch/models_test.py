@@ -25,7 +25,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
 from isthmus.planning import live_bytes  # noqa: E402
-from isthmus.torch import partitioner  # noqa: E402
+from isthmus.torch.plans import attempt  # noqa: E402
 from isthmus.torch.inductor import memory, watch  # noqa: E402
 from isthmus.torch.options import Options  # noqa: E402
 from networks import Counter, CustomFunction, ResNet, UNet, conv  # noqa: E402
@@ -568,17 +568,17 @@ class Answers(unittest.TestCase):
     def test_planning_makes_no_code(self):
         """The graphs that are planned, cut and thrown away need no Python code. The compiler generates the code of the modules when it runs
         them."""
-        call = isthmus.torch.Partitioner.__call__
+        call = attempt.Attempt.__call__
         planned = []
 
-        def without_code(partitioner, *args, **options):
+        def without_code(*args, **options):
             with mock.patch.object(torch.fx.Graph, "python_code", side_effect=AssertionError("code is made")):
-                planned.append(call(partitioner, *args, **options))
+                planned.append(call(*args, **options))
             return planned[-1]
 
         torch.manual_seed(0)
         model, loss_of = vector_task(CustomFunction())
-        with mock.patch.object(isthmus.torch.Partitioner, "__call__", without_code):
+        with mock.patch.object(attempt.Attempt, "__call__", without_code):
             with_isthmus("70%")(lambda: loss_of(model))().backward()
         self.assertEqual(len(planned), 1)
 

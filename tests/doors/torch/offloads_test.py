@@ -22,7 +22,8 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
 from isthmus.planning import live_bytes  # noqa: E402
-from isthmus.torch import offload_ops, partitioner  # noqa: E402
+from isthmus.torch.graph import offload_ops  # noqa: E402
+from isthmus.torch.plans import attempt  # noqa: E402
 from networks import ResNet  # noqa: E402
 from training import SLACK, differences, refusal, train, with_isthmus  # noqa: E402
 from troubles import Body, dropout, linears  # noqa: E402
@@ -86,7 +87,7 @@ class Offloads(unittest.TestCase):
             found.append((isthmus.Plan.from_schedule(problem, schedule).figures, max(live_bytes(problem, schedule))))
             return live_bytes(problem, schedule)
 
-        with mock.patch.object(partitioner, "live_bytes", noted):
+        with mock.patch.object(attempt, "live_bytes", noted):
             with_isthmus("45%", kernels="inductor", **FETCH)(lambda: loss_of(model))()
         for figures, most in found:
             self.assertGreater(figures.transfers, 0)

@@ -14,7 +14,7 @@ from .options import Options
 from .partitioner import Partitioner
 from .peak import measured_peak
 from .reports import GraphReport, Report, StepReport, report
-from .steps import reset
+from .steps.steps import reset
 
 __all__ = [
     "Explanation",

@@ -13,8 +13,9 @@ from ..errors import BadInput, Error
 from . import hooks
 from .compiled import Compiled
 from .options import Options
-from .partitioner import Partitioner
-from .steps import Steps, with_options
+from .plans.attempt import Attempt
+from .plans.planner import Planner
+from .steps.steps import Steps, with_options
 
 # Inductor may fuse kernels only if that does not raise the peak, because a fused kernel keeps the operands of all its parts live. It may not
 # reuse buffers, which it would keep live until one of the same size is needed; PyTorch's allocator reuses their memory anyway. It may not
@@ -39,15 +40,20 @@ def backend(
     """Compiles a graph for `torch.compile(model, backend="isthmus", options={"budget": "2GiB"})`. options: those of `Options`."""
     if mode not in (None, "default"):
         raise BadInput(f"the backend 'isthmus' has no modes, got '{mode}': use options, or isthmus.torch.Partitioner with stock inductor")
-    partitioner = Partitioner(**Options.named(options))
-    return Compiled(gm, example_inputs, partitioner, hooks.aot_eager if partitioner.options.kernels == "aot_eager" else _by_inductor)
+    planner = Planner.of(Options(**Options.named(options)))
+    return Compiled(gm, example_inputs, planner, _by_ops if planner.options.kernels == "aot_eager" else _by_inductor)
 
 
-def _by_inductor(gm: fx.GraphModule, inputs: Sequence[Any], partitioner: Partitioner, *watches: hooks.Watch) -> Callable[..., Any]:
-    o = partitioner.options
+def _by_ops(gm: fx.GraphModule, inputs: Sequence[Any], attempt: Attempt, *watches: hooks.Watch) -> tuple[Callable[..., Any], Attempt]:
+    return hooks.aot_eager(gm, inputs, attempt, *watches), attempt
+
+
+def _by_inductor(gm: fx.GraphModule, inputs: Sequence[Any], attempt: Attempt, *watches: hooks.Watch) -> tuple[Callable[..., Any], Attempt]:
+    """Returns the compiled graph, and the attempt whose plan it follows."""
+    o = attempt.planner.options
     # A rank that finds its code in a cache would not take part when the others agree on a plan.
     caches = {"force_disable_caches": True} if o.sync else {}
-    return hooks.compile_with_inductor(gm, inputs, partitioner, {**_INDUCTOR, **caches, **o.inductor}, *watches)
+    return hooks.compile_with_inductor(gm, inputs, attempt, {**_INDUCTOR, **caches, **o.inductor}, *watches)
 
 
 def _around_calls(options: Mapping[str, Any]) -> Callable[[], contextlib.AbstractContextManager[None]]:
@@ -57,10 +63,10 @@ def _around_calls(options: Mapping[str, Any]) -> Callable[[], contextlib.Abstrac
     @functools.cache
     def known() -> tuple[Options, str] | None:
         try:
-            partitioner = Partitioner(**Options.named(options))
+            planner = Planner.of(Options(**Options.named(options)))
         except Error:
             return None  # the backend raises it when it is called
-        return partitioner.options, partitioner.uuid()
+        return planner.options, planner.digest
 
     def around() -> contextlib.AbstractContextManager[None]:
         found = known()

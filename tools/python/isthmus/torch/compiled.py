@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,14 +11,19 @@ from torch import fx
 
 from ..errors import CannotBeMet
 from ..planning import Plan
-from . import agreement, hooks, reports
-from .joint import Joint
-from .limits import Limits
-from .partitioner import Partitioner
-from .step_plan import Part, Retraced, Schedule
-from .steps import Steps, with_options
+from . import hooks, reports
+from .graph.joint import Joint
+from .inductor.limits import Limits
+from .plans.attempt import Attempt, Origin, Role, add_report
+from .plans.learned import Learned
+from .plans.planner import Planner
+from .plans.search import Search
+from .ranks import agreement
+from .steps.step_plan import Part, Retraced, Schedule
+from .steps.steps import Steps, with_options
 
-Compile = Callable[[Partitioner, hooks.Watch, hooks.Watch], Callable[..., Any]]
+Compile = Callable[..., tuple[Callable[..., Any], Attempt]]
+"""Compiles a graph for its inputs, with an attempt to plan it and two watches. Returns a callable, and the attempt whose plan it follows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,18 +41,19 @@ class Variant:
 class Compiled:
     """The callable that torch.compile calls in place of a graph."""
 
-    def __init__(self, gm: fx.GraphModule, inputs: Sequence[Any], partitioner: Partitioner, compile: Callable[..., Any]) -> None:
-        """compile: a function of a graph, its inputs, a partitioner and two watches, which returns a callable."""
+    def __init__(self, gm: fx.GraphModule, inputs: Sequence[Any], planner: Planner, compile: Compile) -> None:
         self.part: Part | None = None
         """None: nothing in the graph needs a gradient."""
         self.num_outputs = 0
         self._region = hooks.Region(gm, inputs)
         self._compile = compile
-        self._partitioner = partitioner
+        self._planner = planner
         self._hints = hooks.hints_of(self._region.inputs)
         self._largest: dict[str, int] = {}  # by name, the largest size that it has run with
-        partitioner.ends, partitioner.sizes = hooks.break_after(gm), tuple(self._hints.values())
-        self._digest = partitioner.uuid()
+        self._origin = Origin(hooks.break_after(gm), tuple(self._hints.values()))
+        self._of_code: Mapping[str, int] = {}
+        """What the first plan has learned of the code of ops."""
+        self.report: reports.GraphReport | None = None
         self._steps.compiles()
         self._steps.is_under_ddp |= hooks.is_under_ddp()
         self._scheduled: dict[Schedule, Variant] = {}
@@ -56,24 +62,21 @@ class Compiled:
         self._least: Variant | None = None
         self.unmet: CannotBeMet | None = None
         # The graph will share the budget with other graphs.
-        self.has_others = bool(partitioner.ends or hooks.buckets_follow() or self._steps.has_others)
-        self._first = (_Least if self.has_others else _OfGraph)(self, partitioner)
-        self.first = self._made(self._first, gm, inputs)
+        self.has_others = bool(self._origin.ends or hooks.buckets_follow() or self._steps.has_others)
+        self.first, made = self._made(_ByItself(self, True, self.has_others), gm, inputs)
+        self._of_code = made.learned.of_code
         if self.has_others:
             self._least = self.first
 
     @property
     def _steps(self) -> Steps:
-        self._held = with_options(self._partitioner.options, self._digest)  # nothing else may hold it
+        self._held = with_options(self._planner.options, self._planner.digest)  # nothing else may hold it
         return self._held
 
     @property
-    def report(self) -> reports.GraphReport | None:
-        return self._first.reported
-
-    @report.setter
-    def report(self, report: reports.GraphReport) -> None:
-        self._first.reported = report
+    def has_bytes(self) -> bool:
+        """True: the budget is a number of bytes."""
+        return self._planner.options.parsed.bytes is not None
 
     def __call__(self, *arguments: Any) -> Any:
         if self.part is None or hooks.is_tried_out(arguments):
@@ -107,16 +110,16 @@ class Compiled:
         """Returns the variant with the least peak of this graph alone."""
         if self._least is None:
             self._steps.compiles()
-            partitioner = _Least(self, self._partitioner)
-            made = self._again(partitioner)
-            self._least = made if partitioner.is_of_part else replace(made, schedule=None)
+            variant, attempt = self._again(_ByItself(self, self.part is None, shares_budget=True))
+            is_of_part = attempt.made is not None and self.is_of(attempt.made.joint)
+            self._least = variant if is_of_part else replace(variant, schedule=None)
         return self._least
 
     def scheduled(self, schedule: Schedule) -> Variant:
         """Returns the variant with this schedule. Raises Retraced if there is none; then `part` is new, and earlier schedules are not for it."""
         if schedule not in self._scheduled:
             try:
-                self._scheduled[schedule] = self._again(_Scheduled(self, self._partitioner, schedule))
+                self._scheduled[schedule] = self._again(_Scheduled(self, schedule))[0]
             except Retraced:
                 self._scheduled.clear()
                 self.first = replace(self.first, schedule=None)
@@ -124,13 +127,14 @@ class Compiled:
                 raise
         return self._scheduled[schedule]
 
-    def _again(self, partitioner: Partitioner) -> Variant:
+    def _again(self, role: Role) -> tuple[Variant, Attempt]:
         with self._region.again():
-            return self._made(partitioner, self._region.gm, self._region.inputs)
+            return self._made(role, self._region.gm, self._region.inputs)
 
-    def _made(self, partitioner: Partitioner, gm: fx.GraphModule, inputs: Sequence[Any]) -> Variant:
-        run = self._compile(gm, inputs, partitioner, self._watch_forward, self._watch_backward)
-        return Variant(run, None if partitioner.divided is None else Schedule(*partitioner.divided))
+    def _made(self, role: Role, gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[Variant, Attempt]:
+        first = Attempt(self._planner, role, self._origin, Learned(self._of_code))
+        run, attempt = self._compile(gm, inputs, first, self._watch_forward, self._watch_backward)
+        return Variant(run, None if attempt.made is None else Schedule(*attempt.made.divided)), attempt
 
     def _watch_forward(self, run: hooks.Boxed) -> hooks.Boxed:
         def watched(arguments: list[Any]) -> Any:
@@ -150,9 +154,17 @@ class Compiled:
 
         return watched
 
-    def note(self, joint: Joint, graph: fx.Graph, name: str) -> None:
+    def name(self) -> str:
+        """Returns the name of the graph in reports."""
+        return reports.next_name() if self.part is None else self.part.name
+
+    def is_of(self, joint: Joint) -> bool:
+        """Returns True if the graph, traced again, is the one that `part` is of."""
+        return self.part is not None and agreement.digest_of(joint.problem) == agreement.digest_of(self.part.problem)
+
+    def note(self, joint: Joint, graph: fx.Graph) -> None:
         """Notes the graph itself, which is the same in every variant."""
-        self.part = Part.of(name, joint, graph, self._partitioner.ends)
+        self.part = Part.of(self.name(), joint, graph, self._origin.ends)
         self.num_outputs = len(joint.forward)
 
     def note_report(self, schedule: Schedule, report: reports.GraphReport) -> None:
@@ -171,109 +183,107 @@ class Compiled:
         return self._excess.get(schedule, (0, 0))
 
 
-class _OfGraph(Partitioner):
-    """Plans the graph by itself. The first time, it notes the facts that a plan of the whole step needs."""
+@dataclass(frozen=True, eq=False)
+class _ByItself:
+    """Plans the graph by itself. The first plan also notes what a plan of the whole step needs.
 
-    def __init__(self, graph: Compiled, like: Partitioner) -> None:
-        self.__dict__.update(like.__dict__)
-        self._begin_plans()
-        self._graph = graph
-        self._is_first = graph.part is None
-        self.is_of_part = True
-        """False: traced again, the graph is another one than the graph's `part`."""
+    If other graphs share a budget in bytes, it is not known what they leave of it, so this graph gets its least peak. A budget that is a share
+    refers to the peak of the whole step, so a graph that cannot meet it by itself is not an error: another graph may have room.
+    """
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Inductor pickles the partitioner only to identify it; it is never unpickled."""
-        return {"uuid": self.uuid()}
+    graph: Compiled
+    is_first: bool
+    shares_budget: bool
+    key: str = ""
 
-    def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
-        if self._is_first:
-            self._graph.note(joint, graph, self._name())
-        part = self._graph.part
-        self.is_of_part = part is not None and agreement.digest_of(joint.problem) == agreement.digest_of(part.problem)
-        return super()._find(joint, graph)
+    @property
+    def is_bounded(self) -> bool:
+        return not self.shares_budget or self.graph.has_bytes
 
-    def _learn(self, limits: Limits) -> bool:
-        """Learns only from the code of the first variant, because all variants must have the same problem."""
-        return self._is_first and super()._learn(limits)
+    @property
+    def may_learn(self) -> bool:
+        """All variants must have the same problem, so only the first plan learns what the code of ops takes."""
+        return self.is_first
 
-    def _unmet(self, joint: Joint, error: CannotBeMet) -> Plan:
+    def name(self) -> str:
+        return self.graph.name()
+
+    def find(self, search: Search, graph: fx.Graph) -> tuple[Plan, int | None]:
+        if self.is_first:
+            self.graph.note(search.joint, graph)
+        return search.agreed(lambda: self._plan(search)), None
+
+    def _plan(self, search: Search) -> Plan:
+        if search.options.parsed.share is not None:
+            return search.plan(lambda error: self._unmet(search, error))
+        if not self.shares_budget:
+            return search.plan()
+        least = search.options.plan(search.joint.problem, "min")
+        is_above = isinstance(search.budget, int) and least.figures.peak_bytes > search.budget
+        return search.plan() if is_above and search.options.strict else least  # the former raises the error
+
+    def _unmet(self, search: Search, error: CannotBeMet) -> Plan:
         """Of a step's first run it is not known which graphs it has, so a share is not demanded of one of them."""
-        if self.options.parsed.share is None:
-            return super()._unmet(joint, error)
+        self.graph.unmet = search.refusal(error)
         assert error.plan is not None
-        self._graph.unmet = self._refusal(self._why_unmet(joint, error), error.plan)
         return error.plan
 
-    def _name(self) -> str:
-        return super()._name() if self._graph.part is None else self._graph.part.name
+    def limited(self, limits: Limits) -> Limits:
+        return limits
 
-    def _report(self, joint: Joint, found: Plan, *others: Any) -> reports.GraphReport:
-        return super()._report(joint, found, *others) if self._is_first else self._figures(joint, found, *others)
+    def planned(self, report: reports.GraphReport, in_place_of: reports.GraphReport | None) -> None:
+        if self.is_first:
+            add_report(report, in_place_of)
+            self.graph.report = report
 
-
-class _Least(_OfGraph):
-    """Plans one of several graphs that share a budget. The bytes that the others leave of a budget in bytes are not known, so this graph
-    gets its least peak. A budget that is a share refers to the peak of the whole step, so a graph that cannot meet it alone is not an
-    error: another graph may have room."""
-
-    def __init__(self, graph: Compiled, like: Partitioner) -> None:
-        super().__init__(graph, like)
-        self._is_bounded = self._is_bounded and self.options.parsed.bytes is not None
-
-    def _plan(self, joint: Joint) -> Plan:
-        if self.options.parsed.share is not None:
-            return super()._plan(joint)
-        least = self.options.plan(joint.problem, "min")
-        budget = self._budget(joint)
-        if isinstance(budget, int) and least.figures.peak_bytes > budget and self.options.strict:
-            return super()._plan(joint)  # raises the error
-        return least
+    def compiled(self, report: reports.GraphReport, in_place_of: reports.GraphReport, limits: Limits) -> None:
+        if self.is_first:
+            reports.add(report, in_place_of)
+            self.graph.report = report
 
 
-class _Scheduled(_OfGraph):
-    """Compiles a graph again and cuts it by its part of the step's plan."""
+@dataclass(frozen=True, eq=False)
+class _Scheduled:
+    """Cuts the graph by its part of the step's plan."""
 
-    def __init__(self, graph: Compiled, like: Partitioner, schedule: Schedule) -> None:
-        super().__init__(graph, like)
-        self._schedule = schedule
-        self._is_bounded = False  # its schedule already accounts for its part of the budget
+    graph: Compiled
+    schedule: Schedule
+    is_bounded: bool = False
+    """Its part of the budget is in its schedule."""
+    may_learn: bool = False
 
-    def uuid(self) -> str:
-        return f"{super().uuid()} {hash(self._schedule)}"
+    @property
+    def key(self) -> str:
+        return f" {hash(self.schedule)}"
 
-    def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
-        part = self._graph.part
-        if part is None or agreement.digest_of(joint.problem) != agreement.digest_of(part.problem):
-            self._graph.note(joint, graph, self._name())
-            raise Retraced(self._graph)
-        s = self._schedule
-        return Plan.from_schedule(joint.problem, s.forward + s.backward), len(s.forward)
+    def name(self) -> str:
+        return self.graph.name()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def find(self, search: Search, graph: fx.Graph) -> tuple[Plan, int | None]:
+        if not self.graph.is_of(search.joint):
+            self.graph.note(search.joint, graph)
+            raise Retraced(self.graph)
+        s = self.schedule
+        return Plan.from_schedule(search.joint.problem, s.forward + s.backward), len(s.forward)
+
+    def limited(self, limits: Limits) -> Limits:
         """Limits the forward and the backward to their own planned peaks. The step's plan frees a tangent after its last read, so the code must
         too."""
-        made = super().__call__(*args, **kwargs)
-        part = self._graph.part
-        if self.limits is not None and part is not None and self.options.kernels == "inductor":
-            self.limits.frees_tangents = True
-            for is_backward, peak in enumerate(part.peaks(self._schedule)):
-                self.limits.planned_bytes[bool(is_backward)] = peak + part.states_bytes
-                self.limits.beside_bytes[bool(is_backward)] -= part.tangents_bytes
-        return made
+        part = self.graph.part
+        assert part is not None
+        peaks = part.peaks(self.schedule)
+        return replace(
+            limits,
+            frees_tangents=True,
+            planned_bytes={is_backward: peaks[is_backward] + part.states_bytes for is_backward in (False, True)},
+            beside_bytes={is_backward: size - part.tangents_bytes for is_backward, size in limits.beside_bytes.items()},
+        )
 
-    def _report(self, joint: Joint, found: Plan, *others: Any) -> reports.GraphReport:
-        report = self._figures(joint, found, *others)
-        self._note(report)
-        return report
-
-    def compiled(self) -> None:
-        super().compiled()
-        limits = self.limits
-        if limits is not None and len(limits.taken_bytes) == 2:
-            self._graph.note_excess(self._schedule, *(max(0, limits.taken_bytes[k] - limits.planned_bytes[k]) for k in (False, True)))
-
-    def _note(self, graph: reports.GraphReport, in_place_of: reports.GraphReport | None = None) -> None:
+    def planned(self, report: reports.GraphReport, in_place_of: reports.GraphReport | None) -> None:
         """Keeps the report, which is printed as part of the step's report."""
-        self._graph.note_report(self._schedule, graph)
-        self.reported = graph
+        self.graph.note_report(self.schedule, report)
+
+    def compiled(self, report: reports.GraphReport, in_place_of: reports.GraphReport, limits: Limits) -> None:
+        self.graph.note_report(self.schedule, report)
+        if len(limits.taken_bytes) == 2:
+            self.graph.note_excess(self.schedule, *(max(0, limits.taken_bytes[k] - limits.planned_bytes[k]) for k in (False, True)))

@@ -14,25 +14,11 @@ import torch
 from torch import fx
 
 from ..errors import BadInput
-from . import hooks, measuring
+from . import hooks
 from .explanation import traced
-from .layout import convolutions_with_channels_last
-from .partitioner import Partitioner
-from .preparation import prepare
-
-
-class _Collector(Partitioner):
-    """Collects the ops of the graphs, with convolutions in each layout that they may get, and splits the graphs as PyTorch does."""
-
-    def __init__(self) -> None:
-        super().__init__("100%")
-        self.nodes: list[fx.Node] = []
-
-    def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], *, num_fwd_outputs: int, **others: Any) -> Any:
-        gm = prepare(gm, num_fwd_outputs, fuses=False)
-        self.nodes += gm.graph.nodes
-        self.nodes += convolutions_with_channels_last(gm.graph)
-        return hooks.min_cut(gm, joint_inputs, num_fwd_outputs=num_fwd_outputs)
+from .graph import measuring
+from .graph.layout import convolutions_with_channels_last
+from .graph.preparation import prepare
 
 
 def measure(model: Callable[..., Any], *inputs: Any, path: str | os.PathLike[str], runs: int = 5) -> int:
@@ -46,9 +32,16 @@ def measure(model: Callable[..., Any], *inputs: Any, path: str | os.PathLike[str
         raise BadInput(f"measure takes a model or a function and its inputs, got {type(model).__name__}")
     if runs < 1:
         raise BadInput(f"each op is timed at least once, got runs={runs}")
-    collector = _Collector()
-    traced(model, inputs, collector)
-    found = measuring.measure(collector.nodes, runs=runs)
+    nodes: list[fx.Node] = []
+
+    def collect(gm: fx.GraphModule, joint_inputs: Sequence[object], *, num_fwd_outputs: int, **others: Any) -> Any:
+        """Collects the ops of a graph, with convolutions in each layout that they may get, and splits the graph as PyTorch does."""
+        gm = prepare(gm, num_fwd_outputs, fuses=False)
+        nodes.extend([*gm.graph.nodes, *convolutions_with_channels_last(gm.graph)])
+        return hooks.min_cut(gm, joint_inputs, num_fwd_outputs=num_fwd_outputs)
+
+    traced(model, inputs, lambda ends: collect)
+    found = measuring.measure(nodes, runs=runs)
     if not found:
         raise BadInput("nothing was measured: no graph with a backward was compiled")
     times = {key: round(m.us or 0, 3) for key, m in sorted(found.items())}

@@ -15,9 +15,11 @@ from ..budget import BudgetLike
 from ..errors import BadInput, CannotBeMet
 from ..planning import Plan
 from . import hooks
-from .joint import Joint
+from .graph.joint import Joint
 from .options import Options
-from .partitioner import Partitioner
+from .plans.attempt import Alone, Attempt, Origin
+from .plans.learned import Made
+from .plans.planner import Planner
 from .reports import MIB, GraphReport
 
 _SHARES = (90, 80, 70, 60, 50, 40, 30)
@@ -109,19 +111,6 @@ class Explanation:
         return "\n\n".join([*map(str, self.graphs), *([failed] if failed else [])])
 
 
-class _Recorder(Partitioner):
-    """A partitioner that also keeps its plans."""
-
-    def __init__(self, budget: BudgetLike, **options: Any) -> None:
-        super().__init__(budget, **options)
-        self.planned: list[tuple[Joint, Plan, GraphReport]] = []
-
-    def _report(self, joint: Joint, found: Plan, *others: Any) -> GraphReport:
-        graph = self._figures(joint, found, *others)
-        self.planned.append((joint, found, graph))
-        return graph
-
-
 def explain(model: Callable[..., Any], *inputs: Any, budget: BudgetLike = "min", prices: bool = True, **options: Any) -> Explanation:
     """Traces and plans model(*inputs), and returns an explanation of each graph. The model runs one forward, which changes only the
     state that a forward changes. Everything that PyTorch has compiled before this call is compiled again.
@@ -131,21 +120,26 @@ def explain(model: Callable[..., Any], *inputs: Any, budget: BudgetLike = "min",
     """
     if not callable(model):
         raise BadInput(f"explain takes a model or a function and its inputs, got {type(model).__name__}")
-    recorder = _Recorder(budget, **options)
-    uncompiled = traced(model, inputs, recorder)
-    return Explanation(tuple(_explained(*planned, prices, recorder.options) for planned in recorder.planned), tuple(uncompiled))
+    planner = Planner.of(Options(budget, **options))
+    attempts: list[Attempt] = []
+
+    def attempt(ends: str) -> Attempt:
+        attempts.append(Attempt(planner, Alone(is_reported=False), Origin(ends)))
+        return attempts[-1]
+
+    uncompiled = traced(model, inputs, attempt)
+    return Explanation(tuple(_explained(a.made, prices, planner.options) for a in attempts if a.made is not None), tuple(uncompiled))
 
 
-def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partitioner: Partitioner) -> list[str]:
-    """Passes each of the model's graphs to the partitioner: compiles the model, runs one forward and discards the compiled code. Returns which
+def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partition: Callable[[str], Callable[..., Any]]) -> list[str]:
+    """Passes each of the model's graphs to what `partition` returns, which is given where and why the graph ends early: compiles the model, runs one forward and discards the compiled code. Returns which
     functions PyTorch could not compile."""
     torch._dynamo.reset()
     begin = time.time_ns() // 1000
     try:
 
         def compile(gm: fx.GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
-            partitioner.ends = hooks.break_after(gm)
-            return hooks.aot_eager(gm, examples, partitioner)
+            return hooks.aot_eager(gm, examples, partition(hooks.break_after(gm)))
 
         compiled = torch.compile(model, backend=compile)
         with torch.enable_grad():
@@ -157,8 +151,8 @@ def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partitioner: Part
         torch._dynamo.reset()
 
 
-def _explained(joint: Joint, found: Plan, report: GraphReport, prices: bool, options: Options) -> GraphExplanation:
-    runs = Counter(found.schedule)
+def _explained(made: Made, prices: bool, options: Options) -> GraphExplanation:
+    joint, runs = made.joint, Counter(made.plan.schedule)
     problem = joint.problem
     saved: Counter[int] = Counter()
     for i, output in joint.read_by(lambda i: problem[i].phase == "backward"):
@@ -178,7 +172,7 @@ def _explained(joint: Joint, found: Plan, report: GraphReport, prices: bool, opt
         module = module.removeprefix("L['self'].")
         tensors.append(Tensor(op.name, str(node.target), module, saved[i], runs[i], (runs[i] - 1) * op.cost, fetched[i]))
     tensors.sort(key=lambda t: (-t.bytes, t.name))
-    return GraphExplanation(report, tuple(tensors), _prices(joint, options) if prices else (), _dot(joint, runs))
+    return GraphExplanation(made.report, tuple(tensors), _prices(joint, options) if prices else (), _dot(joint, runs))
 
 
 def _prices(joint: Joint, options: Options) -> tuple[Price, ...]:

@@ -31,7 +31,7 @@ from .allocations import Allocations, allocations_on_cpu, outside_of_tracing, un
 from .autograd import kept_by, leaf_of, node_of_call, nodes_between  # noqa: E402
 from .calls import around_backwards, around_calls, uncompiled  # noqa: E402
 from .compilers import Boxed, Watch, aot_eager, compile_with_inductor, lays_out_convolutions, register  # noqa: E402
-from .graphs import (  # noqa: E402
+from .graphs import (
     inputs_of,
     keep_apart,
     keep_in_memory,
@@ -46,7 +46,7 @@ from .graphs import (  # noqa: E402
 )
 from .joining import joined  # noqa: E402
 from .overlaps import refuse_overlapping_writes  # noqa: E402
-from .ranks import buckets_follow, is_under_ddp, store_of_ranks  # noqa: E402
+from .ranks import buckets_follow, drops_late, is_under_ddp, store_of_ranks  # noqa: E402
 from .regions import Region, break_after, compilation, hints_of, is_tried_out  # noqa: E402
 from .symbols import has_backed_sizes, most_of, note_bounds, sized  # noqa: E402
 from .timelines import Timeline, TimelineOnGpu, timeline  # noqa: E402
@@ -67,6 +67,7 @@ __all__ = [
     "buckets_follow",
     "compilation",
     "compile_with_inductor",
+    "drops_late",
     "flop_registry",
     "has_backed_sizes",
     "hints_of",

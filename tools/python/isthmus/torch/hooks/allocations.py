@@ -145,16 +145,30 @@ def settings_for_memory(state: ProfilerState = ProfilerState.CPU) -> ProfilerCon
     return ProfilerConfig(state, False, True, False, False, False, torch._C._profiler._ExperimentalConfig())
 
 
-@contextlib.contextmanager
-def quiet_allocator() -> Iterator[None]:
+def quiet_allocator() -> contextlib.AbstractContextManager[None]:
     """Keeps the allocator from writing to stderr that a tensor was freed which is older than the profile."""
+    return _allocator_setting("log_level", ctypes.c_int, 2)  # 2: errors only
+
+
+@contextlib.contextmanager
+def allocator_of_all_threads() -> Iterator[None]:
+    """Makes the allocator's number of live bytes, which is part of each event, include what threads do that the profiler does not see. The
+    allocator then also writes each allocation to stderr, unless it is quiet."""
+    with quiet_allocator(), _allocator_setting("report_cpu_memory_usage", ctypes.c_bool, True):
+        yield
+
+
+@contextlib.contextmanager
+def _allocator_setting(name: str, kind: type[ctypes.c_int] | type[ctypes.c_bool], least: int) -> Iterator[None]:
+    """Raises a setting of PyTorch's CPU allocator to `least`, where PyTorch lets us."""
     try:
-        level = ctypes.c_int.in_dll(ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so")), "FLAGS_caffe2_log_level")
-    except (OSError, ValueError):  # it writes then
+        library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so"))
+        setting = kind.in_dll(library, f"FLAGS_caffe2_{name}")
+    except (OSError, ValueError):
         yield
         return
-    before, level.value = level.value, max(level.value, 2)  # 2: errors only
+    before, setting.value = setting.value, max(setting.value, least)
     try:
         yield
     finally:
-        level.value = before
+        setting.value = before

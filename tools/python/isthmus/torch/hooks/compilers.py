@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.metadata
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import fx
@@ -15,7 +15,7 @@ from torch._functorch import config as functorch_config
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
-from .. import eager_ops
+from ..graph import eager_ops
 from .overlaps import gradients_without_overlaps, refuse_overlapping_writes
 from .regions import hints_of
 from .whole_ops import whole_ops
@@ -23,6 +23,7 @@ from .whole_ops import whole_ops
 Boxed = Callable[[list[Any]], Any]
 """A compiled forward or backward. It empties its argument list, so that saved tensors are freed after their last use, not at the end."""
 Watch = Callable[[Boxed], Boxed]
+Attempt = TypeVar("Attempt", bound=CustomPartitionerFn)
 
 
 def _unwatched(run: Boxed) -> Boxed:
@@ -69,36 +70,39 @@ def aot_eager(
 def compile_with_inductor(
     gm: fx.GraphModule,
     inputs: Sequence[Any],
-    partitioner: CustomPartitionerFn,
+    attempt: Attempt,
     config: dict[str, Any],
     watch_forward: Watch = _unwatched,
     watch_backward: Watch = _unwatched,
-) -> Callable[..., Any]:
+) -> tuple[Callable[..., Any], Attempt]:
+    """Compiles a graph with inductor's kernels. Returns it, and the attempt whose plan it follows: the given one, or another one if its code took more
+    than it may."""
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
-    from .. import inductor
+    from ..inductor import watch
 
     if all(i.device.type == "cpu" for i in inputs if isinstance(i, torch.Tensor)):
         # Inductor would choose the layout for each module separately, without regard to the plan. `layout` has chosen it for the joint
         # graph, and convolutions then take their operands in the strides that they have.
         config = {"layout_optimization": False, **config}
 
-    def inner(gm: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
+    def inner(attempt: Attempt, gm: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
         if options.get("is_inference"):
             return compile_fx_inner(gm, inputs, **options)
         is_backward = bool(options.get("is_backward"))
-        made = inductor.counted(partitioner, is_backward, lambda: compile_fx_inner(gm, inputs, **options))
+        made = watch.counted(attempt, is_backward, lambda: compile_fx_inner(gm, inputs, **options))
         return _boxed((watch_backward if is_backward else watch_forward)(made))
 
-    def compile(more: dict[str, Any]) -> Callable[..., Any]:
+    def compile(attempt: Attempt, more: dict[str, Any]) -> Callable[..., Any]:
         graph = fx.GraphModule(gm, copy.deepcopy(gm.graph))  # compile_fx changes the graph, which may be compiled again
         graph.meta = dict(gm.meta)
-        return compile_fx(graph, inputs, inner_compile=inner, config_patches={**config, "custom_partitioner_fn": partitioner, **more})
+        settings = {**config, "custom_partitioner_fn": attempt, **more}
+        return compile_fx(graph, inputs, inner_compile=lambda *args, **options: inner(attempt, *args, **options), config_patches=settings)
 
     # The autograd cache is off: modules cached by an earlier process come without their plan, and the report would be empty. Inductor's
     # cache of kernels stays on. The backward is compiled together with the forward, because its code may show that another plan is needed.
     with functorch_config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True), gradients_without_overlaps():
-        return inductor.within_limits(partitioner, compile)
+        return watch.within_limits(attempt, compile)
 
 
 def lays_out_convolutions() -> bool:

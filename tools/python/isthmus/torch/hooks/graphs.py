@@ -23,7 +23,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module
 from torch.utils import _pytree as pytree
 from torch.utils._ordered_set import OrderedSet
 
-from ..walks import needed_for
+from ..graph.walks import needed_for
 
 
 def outputs_of(gm: fx.GraphModule, num_fwd_outputs: int) -> tuple[list[Any], list[Any]]:

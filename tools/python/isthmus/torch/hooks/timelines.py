@@ -15,7 +15,7 @@ import torch
 from torch.autograd import ProfilerState
 from torch._C._profiler import _EventType
 
-from .allocations import is_profiling, quiet_allocator, settings_for_memory, silent_profiler, without_garbage_collection
+from .allocations import allocator_of_all_threads, is_profiling, settings_for_memory, silent_profiler, without_garbage_collection
 
 
 class Timeline:
@@ -105,17 +105,28 @@ class _Event:
     address: int = 0
     bytes: int = 0
     """Below 0: it is freed."""
+    allocated: int = 0
+    """The allocator's number of live bytes after the event. It also knows of what threads do that the profiler does not see."""
     op: str = ""
     """The outermost op in which that happens."""
 
 
 class _Reader:
+    """Follows the live bytes of tensors that are younger than the timeline.
+
+    The profiler does not see every thread. A thread of Gloo drops a tensor some time after the wait for its collective, and if its reference is
+    the last one, no event tells of it. Then the allocator's own number falls by more than the events say. If that number rises by more, other
+    threads make tensors of their own, which are not the step's.
+    """
+
     def __init__(self) -> None:
         self.levels: list[int] = []
         self.peaks = [0]
         self.largest = [("", 0)]
         self._level = 0
-        self._made_by: dict[int, str] = {}  # by address
+        self._younger = 0  # the live bytes, as far as events tell
+        self._allocated: int | None = None  # what the allocator's number would be if events told everything; None: no event yet
+        self._made_by: dict[int, tuple[str, int]] = {}  # by address, the outermost op that made it, and the bytes
         self._made: dict[str, int] = {}  # by outermost op, the live bytes that it has made since the last mark
 
     def mark(self) -> None:
@@ -125,16 +136,17 @@ class _Reader:
         self._made = {}
 
     def allocate(self, event: _Event) -> None:
+        self._allocated = event.allocated if self._allocated is None else self._allocated + event.bytes
+        known = self._made_by.pop(event.address, None)  # it is made anew if it was freed unseen
+        if known is not None and known[0] in self._made:
+            self._made[known[0]] -= known[1]
         if event.bytes > 0:
-            self._made_by[event.address] = event.op
-        elif event.address not in self._made_by:
+            self._made_by[event.address] = event.op, event.bytes
+            self._made[event.op] = self._made.get(event.op, 0) + event.bytes
+        elif known is None:
             return  # it is older than the timeline
-        op = self._made_by[event.address]
-        if event.bytes < 0:
-            del self._made_by[event.address]
-        self._level += event.bytes
-        if op in self._made or event.bytes > 0:
-            self._made[op] = self._made.get(op, 0) + event.bytes
+        self._younger += event.bytes
+        self._level = self._younger + min(0, event.allocated - self._allocated)
         if self._level > self.peaks[-1]:
             self.peaks[-1], self.largest[-1] = self._level, max(self._made.items(), key=lambda each: each[1], default=("", 0))
 
@@ -150,7 +162,7 @@ class _Session:
         self._patches = contextlib.ExitStack()
         self._patches.enter_context(without_garbage_collection())
         self._patches.enter_context(_before(torch.autograd.profiler, "_prepare_profiler", self.give_up))
-        self._patches.enter_context(quiet_allocator())
+        self._patches.enter_context(allocator_of_all_threads())
         with silent_profiler():
             settings = settings_for_memory(ProfilerState.KINETO), {torch.profiler.ProfilerActivity.CPU}
             torch.autograd._prepare_profiler(*settings)  # type: ignore[attr-defined]
@@ -207,7 +219,8 @@ def _events(roots: Sequence[Any]) -> list[_Event]:
         event, op = stack.pop()
         if event.tag == _EventType.Allocation:
             if event.extra_fields.device.type == "cpu":
-                found.append(_Event(event.start_time_ns, None, event.extra_fields.ptr, event.extra_fields.alloc_size, op or ""))
+                of = event.extra_fields
+                found.append(_Event(event.start_time_ns, None, of.ptr, of.alloc_size, of.total_allocated, op or ""))
         elif event.tag == _EventType.TorchOp and event.name.startswith(_MARK):
             found.append(_Event(event.start_time_ns, int(event.name.removeprefix(_MARK))))
         else:

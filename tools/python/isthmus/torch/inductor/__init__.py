@@ -4,7 +4,3 @@ Apart from `hooks`, this is the only package that uses private parts of PyTorch.
 place. Once a graph's code is generated, the bytes that it allocates and frees, and their order, are known exactly, except the bytes that kernels
 allocate themselves.
 """
-
-from .watch import counted, within_limits
-
-__all__ = ["counted", "within_limits"]

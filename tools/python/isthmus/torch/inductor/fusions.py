@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ..limits import Limits
+from .limits import Limits
 from .memory import storage_bytes, workspace
 
 

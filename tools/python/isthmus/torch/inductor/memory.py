@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from .. import offload_ops
-from ..limits import Limits
-from ..sizes import sized
+from ..graph import offload_ops
+from ..graph.sizes import sized
+from .limits import Limits
 
 _PERSISTENT = ("primals_", "fwd_rng_state", "bwd_rng_state")  # name prefixes of inputs that the code does not free
 _TANGENTS = "tangents_"

@@ -9,69 +9,66 @@ import torch
 from torch._dynamo.utils import counters
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 
-from ..joint import STEP
-from ..limits import AboveBudget, Limits
+from ..graph.joint import STEP
 from .fusions import fuse_within, parts_apart
+from .limits import AboveBudget, Limits
 from .memory import Code, function_ends, live_at_nodes
 
 _CODE_BYTES = "isthmus_code_bytes"  # inductor's counter that has the peak of the code of one graph
 
 
-class Replanned(Protocol):
-    """A partitioner that learns how much memory inductor's code for its plan takes."""
+class Attempt(Protocol):
+    """A partitioner that plans one graph, once."""
 
     limits: Limits | None
-    """The limits of the latest plan; None: there is no plan."""
+    """The limits of the plan; None: there is no plan."""
 
     def uuid(self) -> str: ...
 
-    def plan_for_less(self, excess_bytes: int) -> None:
-        """Is called if the code takes `excess_bytes` more than it may. The partitioner is then called again for another plan, unless this
-        raises."""
+    def again(self) -> Any:
+        """Returns an attempt that makes another plan, because the code of this one took more than it may; or raises."""
 
     def compiled(self) -> None:
         """Is called once the code is compiled. `limits` then has the bytes that the code takes."""
 
 
-def within_limits(partitioner: Replanned, compile: Callable[[dict[str, Any]], Any]) -> Any:
-    """Returns the result of `compile`, which is called with a new plan each time as long as the code takes more than it may. compile: takes
-    settings of inductor, and calls the partitioner if the graph has a backward."""
+def within_limits(attempt: Any, compile: Callable[[Any, dict[str, Any]], Any]) -> tuple[Any, Any]:
+    """Returns the result of `compile` and the attempt whose plan it follows. There are further attempts as long as the code takes more than it may.
+    compile: takes an attempt and settings of inductor, and calls the attempt if the graph has a backward."""
     while True:
-        partitioner.limits = None
         try:
             with parts_apart():
-                made = compile({"_pre_fusion_custom_pass": Watch(partitioner)})
+                made = compile(attempt, {"_pre_fusion_custom_pass": Watch(attempt)})
         except AboveBudget:
             made = None
-        if partitioner.limits is None:  # the graph has no backward, and so no plan
-            return made
-        excess = partitioner.limits.excess_bytes
-        if not excess:
-            partitioner.limits.most_bytes = None  # a backward that is compiled later, when it is called, gets no other plan
-            partitioner.compiled()
-            return made
-        partitioner.plan_for_less(excess)
+        if attempt.limits is None:  # the graph has no backward, and so no plan
+            return made, attempt
+        if not attempt.limits.excess_bytes:
+            attempt.limits.most_bytes = None  # a backward that is compiled later, when it is called, gets no other plan
+            attempt.compiled()
+            return made, attempt
+        attempt = attempt.again()
 
 
-def counted(partitioner: Replanned, is_backward: bool, compile: Callable[[], Any]) -> Any:
+def counted(attempt: Attempt, is_backward: bool, compile: Callable[[], Any]) -> Any:
     """Returns the result of `compile`, which compiles one graph. Counts the memory of code that comes from inductor's cache too: inductor keeps,
     with the code, by how much its compilation raised each of inductor's counters, and raises them again when it finds the code."""
     counters["inductor"].pop(_CODE_BYTES, None)
     made = compile()
     peak = counters["inductor"].pop(_CODE_BYTES, 0)
-    if partitioner.limits is not None:
-        partitioner.limits.note(is_backward, [((), peak)])
+    if attempt.limits is not None:
+        attempt.limits.note(is_backward, [((), peak)])
     return made
 
 
 class Watch(CustomSchedulerPass):
     """Counts the memory of each graph that inductor compiles, once the graph's code is generated."""
 
-    def __init__(self, partitioner: Replanned) -> None:
-        self._partitioner = partitioner
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
 
     def uuid(self) -> str:
-        return self._partitioner.uuid()
+        return self._attempt.uuid()
 
     def __deepcopy__(self, memo: Any) -> Watch:
         return self  # inductor copies its settings
@@ -80,7 +77,7 @@ class Watch(CustomSchedulerPass):
         from torch._inductor.graph import SubgraphLowering
         from torch._inductor.virtualized import V
 
-        limits = self._partitioner.limits
+        limits = self._attempt.limits
         if limits is not None and not isinstance(V.graph, SubgraphLowering):
             _watch(V.graph, limits)
         return nodes

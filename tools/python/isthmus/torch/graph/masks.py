@@ -10,7 +10,8 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from . import hooks, rules
+from .. import hooks
+from . import rules
 
 _AS = torch.ops.prims.convert_element_type.default
 

@@ -15,15 +15,17 @@ import time
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from ..errors import CannotBeMet, Internal
-from . import hooks, outside, reports, step_planner
-from .options import Options
+from ...errors import CannotBeMet, Internal
+from .. import hooks, reports
+from ..options import Options
+from ..ranks.refusals import Refusals
+from . import outside, step_planner
 from .recording import Record, Recorder
 from .step_plan import Retraced
 from .step_planner import Graph, StepPlan, Variant
@@ -62,6 +64,8 @@ class Step:
 
     function: object
     """Stands for the compiled function with whose call it began."""
+    number: int
+    """The number of earlier steps, which all ranks count alike."""
     calls: list[Call] = field(default_factory=list)
     timeline: hooks.Timeline | hooks.TimelineOnGpu | None = None
     """It has ended when the step is over."""
@@ -72,6 +76,8 @@ class Step:
     """It is to be measured from its first graph on, and, if `to_record`, to be recorded."""
     to_record: bool = False
     had_backward: bool = False
+    has_listened: bool = False
+    """What other ranks refuse has been looked up at the end of this step."""
     expected: GraphSequence | None = None
     """The sequence that followed the last time after that of the step before; None: not known. It tells apart steps that begin with the same
     graphs."""
@@ -119,6 +125,9 @@ class Steps:
         self._step: Step | None = None
         self._depth = 0  # of calls of compiled functions within one another
         self._count = 0  # of steps since something was compiled
+        self._ended = 0  # steps in all
+        self._refusals = Refusals()
+        self._has_told = False  # the ranks will refuse a step
         self._plans: list[StepPlan] = []
         self._arguments: Sequence[Any] = ()  # arguments of the graph whose forward begins
         self._refused: weakref.WeakKeyDictionary[Any, CannotBeMet] = weakref.WeakKeyDictionary()  # by the function that began the step
@@ -183,9 +192,10 @@ class Steps:
             self._step.stop_watching()
 
     def _begun(self, function: object) -> Step:
-        step = Step(function, expected=self._followers.get(self._last), places=outside.Places(self._began_us))
+        step = Step(function, self._ended, expected=self._followers.get(self._last), places=outside.Places(self._began_us))
         # With `sync` ranks would have to agree on when a step ends, so there each graph has the whole budget and no step is recorded.
-        is_recorded = self._count > 0 and not self.options.sync and not self._is_final(step.expected) and len(self._plans) < _MOST_PLANS
+        may_plan = self._count > 0 and len(self._plans) < _MOST_PLANS and not self.options.sync and not self._has_told
+        is_recorded = may_plan and not self._is_final(step.expected)
         step.to_watch = is_recorded or self._is_measured()
         step.to_record = is_recorded
         if not self.is_under_ddp:
@@ -297,9 +307,11 @@ class Steps:
                 self._stop(self._step)
 
     def _stop(self, step: Step) -> None:
-        """Ends the measurement of a step, unless a backward is to come."""
-        if step.timeline is not None and not step.has_others:
-            step.timeline.end(lambda: self._judge(step))
+        """Ends the measurement of a step, and raises what ranks refuse, unless a backward is to come."""
+        if not step.has_others:
+            if step.timeline is not None:
+                step.timeline.end(lambda: self._judge(step))
+            self._listen(step)
 
     def _judge(self, step: Step) -> None:
         """Compares the measured peak of a step with its budget, if no other plan is tried first."""
@@ -326,6 +338,8 @@ class Steps:
         if not step.had_backward or any(c.waits for c in step.calls) or step.calls and not any(c.had_backward for c in step.calls):
             return
         self._count += 1
+        self._ended += 1
+        self._listen(step)
         graphs = step.graphs
         sequence = tuple(weakref.ref(g) for g in graphs)
         self._followers[self._last], self._last = sequence, sequence
@@ -380,8 +394,8 @@ class Steps:
         try:
             made = self._planned(record, step, earlier)
         except CannotBeMet as e:
-            self._refused[step.function] = e
-            raise
+            self._refuse(step, e)
+            return
         if earlier is not None:
             self._plans.remove(earlier)
         self._plans.append(made)
@@ -438,10 +452,31 @@ class Steps:
         self._refuse(step, CannotBeMet(said))
 
     def _refuse(self, step: Step, error: CannotBeMet) -> None:
-        """Raises the error, now and at each later step until something is compiled; if not strict, warns."""
-        if not self.options.strict or self.options.sync:
+        """Raises the error, or has all ranks raise it at the end of a later step; if not strict, warns."""
+        if not self._may_refuse:
             self._warn_once(str(error))
+        elif self._has_told or self._refusals.tell(step.number, str(error)):
+            self._has_told = True
+            self._warn_once(f"{error}; all ranks raise this at the end of a later step")
+        else:
+            self._raise(step, error)
+
+    @property
+    def _may_refuse(self) -> bool:
+        return self.options.strict and not self.options.sync
+
+    def _listen(self, step: Step) -> None:
+        """Raises what a rank refuses, if this is the step at whose end all ranks do. It is called once or more at the end of a step."""
+        if step.has_listened or not self._may_refuse:
             return
+        step.has_listened = True
+        why = self._refusals.heard(step.number)
+        if why is not None:
+            self._has_told = False
+            self._raise(step, CannotBeMet(why))
+
+    def _raise(self, step: Step, error: CannotBeMet) -> None:
+        """Raises the error, now and at each later step until something is compiled."""
         step.stop_watching()
         self._refused[step.function] = error
         raise error

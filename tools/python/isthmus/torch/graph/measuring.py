@@ -12,9 +12,10 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from . import bodies, hooks, rules
+from .. import hooks
+from ..peak import on_gpu
+from . import bodies, rules
 from .costs import signature
-from .peak import on_gpu
 from .sizes import STRIDES, sized, strides_of, tensors_in
 
 

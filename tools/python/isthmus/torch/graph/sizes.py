@@ -9,7 +9,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from .hooks.symbols import has_backed_sizes, most_of, sized
+from ..hooks.symbols import has_backed_sizes, most_of, sized
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:

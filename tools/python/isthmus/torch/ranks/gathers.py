@@ -22,8 +22,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from . import hooks, rules
-from .walks import needed_for
+from .. import hooks
+from ..graph import rules
+from ..graph.walks import needed_for
 
 _CASTS = (torch.ops.aten._to_copy.default, torch.ops.prims.convert_element_type.default)
 _RECOMPUTE = "recompute"

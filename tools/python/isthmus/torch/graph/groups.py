@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from . import hooks
+from .. import hooks
 from .preparation import storage_of
 from .sizes import bytes_of, elements_of, is_dense, sized, tensors_in
 

@@ -12,7 +12,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from . import hooks
+from .. import hooks
 from .bodies import body_of
 from .sizes import tensors_in
 

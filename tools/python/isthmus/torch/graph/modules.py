@@ -15,9 +15,10 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from ..errors import Internal
-from ..problem import Problem
-from . import hooks, masks, offload_ops, rules
+from ...errors import Internal
+from ...problem import Problem
+from .. import hooks
+from . import masks, offload_ops, rules
 from .joint import STEP, Joint, Step
 
 _FORWARD, _BACKWARD = "must_be_in_forward", "must_be_in_backward"

@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from ..errors import Unsupported
-from . import gathers, hooks, rules, subgraphs
+from ...errors import Unsupported
+from .. import hooks
+from ..ranks import gathers
+from . import rules, subgraphs
 from .sizes import tensors_in
 from .walks import needed_for
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import fx
 
-from ..errors import Unsupported
-from . import rules
+from ...errors import Unsupported
 from .joint import Read
+from . import rules
 from .preparation import storage_of
 from .sizes import tensors_in
 

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 import torch
 
-from . import hooks
-from .reports import in_mib
+from .. import hooks
+from ..reports import in_mib
 from .step_plan import StepProblem
 
 _MOST_PLACES = 3
 _LEAST_SHARE = 0.02
 _LEAST_BYTES = 4096
 """Bytes below this share of the largest, or below that number, are not told."""
-_NOT_OF_THE_PROGRAM = (contextlib.__file__, *(os.path.dirname(path) + os.sep for path in (torch.__file__, __file__)))
+_NOT_OF_THE_PROGRAM = (contextlib.__file__, *(os.path.dirname(path) + os.sep for path in (torch.__file__, os.path.dirname(__file__))))
 
 
 class Places:

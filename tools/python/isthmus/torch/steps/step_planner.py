@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..errors import CannotBeMet
-from ..planning import Plan
-from . import outside, reports
-from .limits import MOST_REPLANS
-from .options import Options
+from ...errors import CannotBeMet
+from ...planning import Plan
+from .. import reports
+from ..inductor.limits import MOST_REPLANS
+from ..options import Options
+from . import outside
 from .recording import Record
 from .step_plan import Part, Schedule, StepProblem
 

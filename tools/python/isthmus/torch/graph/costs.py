@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from .. import _json_file
-from ..errors import BadInput
-from . import hooks
+from ... import _json_file
+from ...errors import BadInput
+from .. import hooks
 from .bodies import body_of
 from .sizes import bytes_of, elements_of, is_dense, sized, strides_of, tensors_in
 

@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from ..errors import Unsupported
-from ..problem import Problem
-from . import groups, hooks, rules
+from ...errors import Unsupported
+from ...problem import Problem
+from .. import hooks
+from . import groups, rules
 from .costs import Costs
 from .joint import Joint, Read, Step
 from .mutations import Mutations
@@ -52,6 +53,8 @@ class _Extraction:
         self.last: dict[str, Read] = {}  # by kind of ordered op: the output of the latest one
         self.forward_outputs: set[int] = set()
         self.copies: list[Read] = []  # the results of copies into inputs, each of 0 bytes
+        self.dropped_late: list[Read] = []
+        """What the latest collective may still hold after its wait. How long is not known, so it counts until the next wait has ended."""
 
     def run(self) -> Joint:
         self.kept = self._kept_to_the_end()
@@ -243,18 +246,23 @@ class _Extraction:
         if rules.waits(result):
             self.by_storage.setdefault(storage_of(result.meta.get("val")), (op, 0))
             # The next communication reads this op's output. If it read the view, the view's storage would be live until then.
-            reads = [(op, 0), *self._in_flight(result)]
+            collective = self._collective(result)
+            held = [base, *self._reads(collective)]
+            late = [r for r in self.dropped_late if r not in held]
+            reads = [(op, 0), *dict.fromkeys(held), *late]
             over = self._add(Step([]), f"{result.name} is over", reads, phase=self._phase(result), recomputable=False)
             self._keep_order("communication", over, (over, 0), result)
+            self.joint.late_reads[over] = late
+            self.dropped_late = list(dict.fromkeys(held)) if hooks.drops_late(collective) else []
         self.joint.views.update(nodes)
 
-    def _in_flight(self, wait: fx.Node) -> list[Read]:
-        """Returns the reads of the collective for which a node waits: these tensors must be live until the wait. The wait is a view, which
-        cannot keep them live, because a plan makes a view again for each reader."""
+    def _collective(self, wait: fx.Node) -> fx.Node:
+        """Returns the collective for which a node waits. Its operands must be live until the wait, which cannot keep them live itself: it is a
+        view, and a plan makes a view again for each reader."""
         node = wait.all_input_nodes[0]
         while node.target is operator.getitem:
             node = node.all_input_nodes[0]
-        return self._reads(node)
+        return node
 
     def _add_computation(self, node: fx.Node, nodes: list[fx.Node], fresh: list[fx.Node], *, has_aliases: bool) -> int:
         """Adds an op that makes the storages of `fresh`, and returns it. has_aliases: others of its results share storages of its operands."""

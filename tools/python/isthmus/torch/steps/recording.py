@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
 
-from . import hooks
+from .. import hooks
 
 
 class Graph(Protocol):

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import torch
 from torch import fx
 
-from . import hooks, masks
+from .. import hooks
+from . import masks
 from .joint import Joint, Read, Step
 from .sizes import bytes_of
 

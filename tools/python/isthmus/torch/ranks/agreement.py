@@ -21,11 +21,11 @@ from typing import Any
 
 from torch import distributed
 
-from .. import errors
-from ..errors import BadInput, Internal
-from ..planning import Plan
-from ..problem import Problem
-from . import hooks
+from ... import errors
+from ...errors import BadInput, Internal
+from ...planning import Plan
+from ...problem import Problem
+from .. import hooks
 
 _PREAMBLE = "sync=True takes rank 0's plan everywhere, and"
 _REMEDY = "give all ranks the same model, shapes and options, or leave sync out; plans may differ between ranks"

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import fx
 
-from ..problem import Problem
+from ...problem import Problem
 
 Read = tuple[int, int]
 
@@ -50,6 +50,8 @@ class Joint:
     """The part of `reserved_bytes` that is for tangents."""
     where: dict[fx.Node, list[Read]] = field(default_factory=dict)
     """The reads that stand for each node in the problem; a tuple may have several."""
+    late_reads: dict[int, list[Read]] = field(default_factory=dict)
+    """By op, its reads of tensors that a collective may still hold after its wait, or may have dropped already."""
 
     def read_by(self, is_reader: Callable[[int], bool]) -> set[Read]:
         """Returns the storages that ops of the forward phase make and that the ops for which `is_reader` is True read, themselves or through a

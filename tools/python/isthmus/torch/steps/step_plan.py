@@ -10,17 +10,17 @@ measured live bytes are above those of this problem under the recorded step's ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import fx
 
-from ..errors import CannotBeMet
-from ..planning import Plan, live_bytes
-from ..problem import Problem
-from . import hooks
-from .joint import Joint, Read
+from ...errors import CannotBeMet
+from ...planning import Plan, live_bytes
+from ...problem import Problem
+from .. import hooks
+from ..graph.joint import Joint, Read
 from .recording import Record, Value
 
 _TRIES = 3
@@ -45,6 +45,8 @@ class Part:
     tangents_bytes: int
     ends: str = ""
     """Where and why the graph ends before its function does."""
+    late_reads: Mapping[int, Sequence[Read]] = field(default_factory=dict)
+    """Those of its `Joint`."""
 
     @classmethod
     def of(cls, name: str, joint: Joint, graph: fx.Graph, ends: str = "") -> Part:
@@ -57,7 +59,18 @@ class Part:
             joint.reserved_bytes - joint.tangent_bytes,
             joint.tangent_bytes,
             ends,
+            joint.late_reads,
         )
+
+    def dropping_early(self) -> Part:
+        """Returns the same part, in which collectives drop tensors when their wait ends. It needs the least bytes that a step can have needed."""
+        if not any(self.late_reads.values()):
+            return self
+        problem = Problem(self.problem.name, order=self.problem.order, alignment=self.problem.alignment)
+        for i, op in enumerate(self.problem):
+            problem.append(replace(op, reads=tuple(r for r in op.reads if r not in self.late_reads.get(i, ()))))
+        problem.outputs, problem.forward_outputs = self.problem.outputs, self.problem.forward_outputs
+        return replace(self, problem=problem, late_reads={})
 
     def peaks(self, schedule: Schedule) -> tuple[int, int]:
         """Returns the peaks of the forward and of the backward, without generator states. Tangents die after their last read."""
@@ -325,7 +338,9 @@ class StepProblem:
         timeline, measured = self.record.timeline, self.record.measured_segments
         if timeline is None or not self.record.is_measured:
             return self
-        own, last = self._explained(schedules), len(self.record.segments) - measured
+        # What collectives may hold is in the plan already. The recorded step may not have held it, so it must not hide what is outside.
+        early = StepProblem(self.record, [p.dropping_early() for p in self.parts])
+        own, last = early._explained(schedules), len(self.record.segments) - measured
         beside, after = [], []
         for k in range(measured):
             begin = timeline.levels[2 * k]

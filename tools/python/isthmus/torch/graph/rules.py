@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from ..errors import BadInput
-from . import eager_ops, hooks
+from ...errors import BadInput
+from .. import hooks
+from . import eager_ops
 
 _NEVER_AGAIN = (torch.Tag.nondeterministic_bitwise, torch.Tag.data_dependent_output, torch.Tag.maybe_aliasing_or_mutating)
 _PURE_NAMESPACES = ("aten", "prims", eager_ops.NAMESPACE)

@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from . import hooks, rules
-from .sizes import tensors_in
+from .. import hooks
+from . import rules
 from .preparation import after_tangents
+from .sizes import tensors_in
 
 aten = torch.ops.aten
 

@@ -1,0 +1,243 @@
+"""Plans a graph once, and cuts it by that plan, when PyTorch calls for it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from torch import fx
+
+from ...planning import Plan, live_bytes
+from .. import hooks, reports
+from ..graph import modules, offload_ops
+from ..graph.extraction import extract
+from ..graph.joint import Joint
+from ..graph.layout import with_channels_last
+from ..graph.preparation import prepare, storage_of
+from ..graph.sizes import bytes_of, sized, tensors_in
+from ..inductor.limits import MOST_REPLANS, Limits
+from ..ranks import agreement
+from .learned import Learned, Made
+from .planner import Planner
+from .search import Search
+
+
+class Role(Protocol):
+    """What a plan is for: how it is chosen, and who is told of it."""
+
+    @property
+    def key(self) -> str:
+        """A text that tells apart the code of plans that are made with the same options."""
+
+    @property
+    def is_bounded(self) -> bool:
+        """True: code that takes more than the budget is replaced by that of another plan."""
+
+    @property
+    def may_learn(self) -> bool:
+        """True: another plan may count other bytes of ops."""
+
+    def name(self) -> str:
+        """Returns the name of the graph in reports."""
+
+    def find(self, search: Search, graph: fx.Graph) -> tuple[Plan, int | None]:
+        """Returns a plan, and the number of steps of its forward, or None if `modules.split` decides it."""
+
+    def limited(self, limits: Limits) -> Limits:
+        """Returns the limits of the plan's code. limits: those of a graph that has the step to itself."""
+
+    def planned(self, report: reports.GraphReport, in_place_of: reports.GraphReport | None) -> None:
+        """Is called when the graph is cut. in_place_of: the report of an earlier plan, which is dropped."""
+
+    def compiled(self, report: reports.GraphReport, in_place_of: reports.GraphReport, limits: Limits) -> None:
+        """Is called when inductor has compiled the graph, with the peak of its code in the report and in `limits`."""
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Plans a graph by itself."""
+
+    is_reported: bool = True
+    """Its report is added to those of the program."""
+    key: str = ""
+    is_bounded: bool = True
+    may_learn: bool = True
+
+    def name(self) -> str:
+        return reports.next_name()
+
+    def find(self, search: Search, graph: fx.Graph) -> tuple[Plan, int | None]:
+        return search.agreed(search.plan), None
+
+    def limited(self, limits: Limits) -> Limits:
+        return limits
+
+    def planned(self, report: reports.GraphReport, in_place_of: reports.GraphReport | None) -> None:
+        if self.is_reported:
+            add_report(report, in_place_of)
+
+    def compiled(self, report: reports.GraphReport, in_place_of: reports.GraphReport, limits: Limits) -> None:
+        if self.is_reported:
+            reports.add(report, in_place_of)
+
+
+def add_report(report: reports.GraphReport, in_place_of: reports.GraphReport | None) -> None:
+    """Adds the report of a new plan, and warns if its peak is no promise."""
+    if report.symbolic and reports.is_first_symbolic():
+        warnings.warn(
+            f"graph {report.name} has symbolic sizes: it is planned for those of this call, as are other such graphs, and other sizes "
+            f"have another peak",
+            stacklevel=2,
+        )
+    if report.unbounded:
+        warnings.warn(f"graph {report.name} {reports.UNBOUNDED}", stacklevel=2)
+    reports.add(report, in_place_of)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a graph comes from, for its report."""
+
+    ends: str = ""
+    """Where and why the compiled graph ends before its function does; "" if it reaches the function's end."""
+    sizes: tuple[tuple[str, int], ...] = ()
+    """The names of symbolic sizes, and their values in the call that is planned."""
+
+
+class Attempt(hooks.CustomPartitionerFn):
+    def __init__(self, planner: Planner, role: Role, origin: Origin = Origin(), learned: Learned = Learned()) -> None:
+        self.planner, self.role, self.origin, self.learned = planner, role, origin, learned
+        self.made: Made | None = None
+        """None: PyTorch has not called for a plan."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Inductor pickles its settings to find code in its caches. They are never unpickled."""
+        return {"uuid": self.uuid()}
+
+    def __deepcopy__(self, memo: Any) -> Attempt:
+        return self  # inductor copies its settings
+
+    def uuid(self) -> str:
+        """Returns what the code depends on. It is never None, because inductor would then reuse cached code of any other settings."""
+        return self.planner.uuid(is_bounded=self._is_bounded) + self.role.key
+
+    @property
+    def _is_bounded(self) -> bool:
+        # Ranks in sync keep the plan that they agreed on, because inductor's code for it may differ between them.
+        return self.role.is_bounded and not self.planner.options.sync and not self.learned.gave_up
+
+    @property
+    def limits(self) -> Limits | None:
+        """The limits of the code; None: there is no plan."""
+        return None if self.made is None else self.made.limits
+
+    def again(self) -> Attempt:
+        """Returns an attempt that makes another plan, because the code of this one took more than it may. Raises CannotBeMet."""
+        assert self.made is not None
+        learned = self.learned.after(self.made, self.planner.options, may_learn=self.role.may_learn)
+        return Attempt(self.planner, self.role, self.origin, learned)
+
+    def compiled(self) -> None:
+        """Is called when inductor has compiled the graph."""
+        if self.made is None:
+            return
+        report, limits = self.made.report, self.made.limits
+        found = replace(report, inductor_peak_bytes=limits.peak_bytes)
+        if found.budget_bytes is None:  # without a budget, the planned peak includes what the code takes above the plan
+            found = replace(found, planned_peak_bytes=max(found.planned_peak_bytes, limits.peak_bytes or 0))
+        self.role.compiled(found, report, limits)
+
+    def __call__(
+        self,
+        gm: fx.GraphModule,
+        joint_inputs: Sequence[object],
+        *,
+        num_fwd_outputs: int,
+        static_lifetime_input_indices: Sequence[int] | None = None,
+        **others: Any,
+    ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        static = list(static_lifetime_input_indices or ())
+        if isinstance(joint_inputs, list) and not joint_inputs:  # the body of a subgraph, which the outer graph calls as one op
+            return hooks.min_cut(gm, joint_inputs, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static)
+        with agreement.failing_together(self.planner.options.sync):
+            return self._partition(gm, num_fwd_outputs, static)
+
+    def _partition(self, gm: fx.GraphModule, num_fwd_outputs: int, static: Sequence[int]) -> tuple[fx.GraphModule, fx.GraphModule]:
+        start = time.perf_counter()
+        planner, fuses = self.planner, self.planner.fuses
+        gm = prepare(gm, num_fwd_outputs, fuses=fuses)
+        relaid = with_channels_last(gm) if planner.decides_layout else None
+        gm = relaid or gm
+        costs = replace(planner.costs_of(gm), of_code=self.learned.of_code)
+        joint = extract(gm, num_fwd_outputs, costs, planner.allowed, fuses=fuses)
+        joint.channels_last = relaid is not None
+        planner.add_offloads(joint, gm)
+        search = Search(planner.options, joint, self.learned)
+        plan, boundary = self.role.find(search, gm.graph)
+        boundary = modules.length_of_forward(joint.problem, plan.schedule) if boundary is None else boundary
+        forward, backward = modules.split(
+            gm, joint, plan.schedule, boundary, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
+        )
+        report = self._report(search, plan, forward, num_fwd_outputs, time.perf_counter() - start)
+        limits = Limits(
+            planned_bytes=dict.fromkeys((False, True), report.planned_peak_bytes),
+            most_bytes=search.most_bytes(report.planned_peak_bytes) if self._is_bounded else None,
+            beside_bytes={False: joint.reserved_bytes, True: joint.reserved_bytes + _held_bytes(forward, num_fwd_outputs)},
+            workspace=costs.workspace,
+            step_bytes=[live + joint.reserved_bytes for live in live_bytes(joint.problem, plan.schedule)] if fuses else [],
+            frees_tangents=False,
+            on_host=frozenset(n.name for n in forward.graph.nodes if offload_ops.is_on_host(n)),
+        )
+        self.made = Made(joint, plan, boundary, search.baseline_bytes, report, self.role.limited(limits) if fuses else limits)
+        self.role.planned(report, self.learned.report)
+        return forward, backward
+
+    def _report(self, search: Search, plan: Plan, forward: fx.GraphModule, num_fwd_outputs: int, seconds: float) -> reports.GraphReport:
+        figures, joint = plan.figures, search.joint
+        output = next(n for n in forward.graph.nodes if n.op == "output")
+        saved = [a for a in output.args[0][num_fwd_outputs:] if isinstance(a, fx.Node) and a.op != "placeholder"]
+        saved = [a for a in saved if not offload_ops.is_on_host(a)]
+        earlier, budget = self.learned.report, search.asked_bytes
+        replans = len(self.learned.found_peaks)
+        return reports.GraphReport(
+            name=self.role.name(),
+            ends=self.origin.ends,
+            sizes=self.origin.sizes,
+            ops=sum(bool(s.nodes) for s in joint.steps),
+            budget_bytes=budget,
+            baseline_peak_bytes=search.baseline_bytes,
+            planned_peak_bytes=figures.peak_bytes + joint.reserved_bytes,
+            lower_bound_bytes=None if figures.lower_bound_bytes is None else figures.lower_bound_bytes + joint.reserved_bytes,
+            added_cost=figures.recompute_overhead,
+            recomputed=figures.recomputed,
+            transfers=figures.transfers,
+            host_bytes=_host_bytes(joint, plan.schedule),
+            saved_bytes=sum(bytes_of(t) for n in saved for t in tensors_in(n.meta.get("val"))),
+            plan_seconds=seconds + (0.0 if earlier is None else earlier.plan_seconds),
+            symbolic=joint.symbolic,
+            unbounded=joint.unbounded,
+            channels_last=joint.channels_last,
+            replans=min(replans, MOST_REPLANS - 1) if budget is None else replans,
+        )
+
+
+def _host_bytes(joint: Joint, schedule: Sequence[int]) -> int:
+    offloaded = {step for step in schedule if joint.problem[step].kind == "starts_offload"}
+    return sum(joint.problem[op].bytes[output] for step in offloaded for op, output in joint.problem[step].reads)
+
+
+def _held_bytes(forward: fx.GraphModule, num_fwd_outputs: int) -> int:
+    """Returns the bytes of the forward's results that are neither saved nor inputs. Its caller holds them, so they are live while the backward
+    runs."""
+    (output,) = (n for n in forward.graph.nodes if n.op == "output")
+    inputs = [n for n in forward.graph.nodes if n.op == "placeholder"]
+
+    def storages(nodes: Sequence[Any]) -> dict[Any, int]:
+        values = [t for n in nodes if isinstance(n, fx.Node) for t in tensors_in(n.meta.get("val"))]
+        return {storage_of(t): sized(t.untyped_storage().nbytes()) for t in values}
+
+    others = storages(output.args[0][num_fwd_outputs:]).keys() | storages(inputs).keys()
+    return sum(size for key, size in storages(output.args[0][:num_fwd_outputs]).items() if key not in others)

@@ -1,0 +1,95 @@
+"""Finds a plan of a graph within its budget."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...errors import CannotBeMet
+from ...planning import Plan
+from .. import reports
+from ..graph.joint import Joint
+from ..inductor.limits import MOST_REPLANS
+from ..options import Options
+from ..ranks import agreement
+from .learned import Learned
+
+_ABOVE_LEAST = 0.01  # inductor's code may take this share above the planned least peak before another plan is tried
+
+
+@dataclass(frozen=True)
+class Search:
+    options: Options
+    joint: Joint
+    learned: Learned
+
+    @functools.cached_property
+    def baseline_bytes(self) -> int:
+        """The peak of the graph without recomputation."""
+        if self.learned.baseline_bytes is not None:
+            return self.learned.baseline_bytes
+        problem = self.joint.problem
+        order = [i for i, op in enumerate(problem) if not op.pinned and not op.is_optional]
+        return Plan.from_schedule(problem, order).figures.baseline_peak_bytes + self.joint.reserved_bytes
+
+    @property
+    def asked_bytes(self) -> int | None:
+        """The budget that the user gave; None: the least peak that is found."""
+        wanted = self.options.parsed
+        return wanted.bytes if wanted.share is None else int(wanted.share * self.baseline_bytes)
+
+    @property
+    def budget(self) -> int | str:
+        """The budget of the plan: the user's, without the reserved bytes and the excess of inductor's code; or "min"."""
+        asked = self.asked_bytes
+        return "min" if asked is None else max(0, asked - self.learned.excess_bytes - self.joint.reserved_bytes)
+
+    def agreed(self, planned: Callable[[], Plan]) -> Plan:
+        """Returns what `planned` returns; if ranks are in sync, on rank 0."""
+        return agreement.agreed(self.joint.problem, self.options.budget, planned) if self.options.sync else planned()
+
+    def plan(self, unmet: Callable[[CannotBeMet], Plan] | None = None) -> Plan:
+        """Returns a plan within the budget. unmet: is called if there is none, and returns a plan or raises; by default `refuse`."""
+        problem, replans, least = self.joint.problem, len(self.learned.found_peaks), self.learned.least
+        if replans == MOST_REPLANS and least is not None and self.budget == "min":
+            return Plan.from_schedule(problem, least[1])
+        try:
+            return self.options.plan(problem, self.budget if replans < MOST_REPLANS else "min")
+        except CannotBeMet as e:
+            assert e.plan is not None and e.plan.figures.smallest_peak_bytes is not None
+            if replans:
+                return e.plan  # as far as is known, inductor's code takes least with this plan
+            return (unmet or self.refuse)(e)
+
+    def refuse(self, error: CannotBeMet) -> Plan:
+        """Raises CannotBeMet for a budget that the graph cannot meet; if not strict, warns and returns the least plan."""
+        if self.options.strict:
+            raise self.refusal(error) from None
+        warnings.warn(f"{self._why_unmet(error)}; that is taken", stacklevel=2)
+        return error.plan
+
+    def refusal(self, error: CannotBeMet) -> CannotBeMet:
+        made = CannotBeMet(
+            f"""{self._why_unmet(error)}; ask for that or more, for options={{"budget": "min"}}, or for "strict": False, which takes the least"""
+        )
+        made.plan = error.plan
+        return made
+
+    def _why_unmet(self, error: CannotBeMet) -> str:
+        least = error.plan.figures.smallest_peak_bytes + self.joint.reserved_bytes
+        return (
+            f"a budget of {self.options.budget} cannot be met: the least peak that was found for this graph is {least} bytes "
+            f"({reports.in_mib(least)}), {reports.share(least, error.plan.figures.baseline_peak_bytes + self.joint.reserved_bytes)} of its own"
+        )
+
+    def most_bytes(self, planned_peak_bytes: int) -> int | None:
+        """Returns the bytes that inductor's code may take; None: all that it needs. For the least peak, a plan whose code takes more than planned
+        is replaced by another one, up to twice, and in the end by the plan whose code took least."""
+        if self.asked_bytes is not None:
+            return self.asked_bytes
+        replans = len(self.learned.found_peaks)
+        if replans < MOST_REPLANS - 1:
+            return int(planned_peak_bytes * (1 + _ABOVE_LEAST))
+        return self.learned.least[0] if self.learned.least is not None and replans < MOST_REPLANS else None

@@ -1,0 +1,1 @@
+"""Recognizes, records, measures and plans training steps."""
