@@ -53,6 +53,12 @@ public:
       if (const char *d = nodeDifference(NodeId(i)))
         return "node #" + std::to_string(i) + " ('" + valueText(a_.nodeName(NodeId(i))) +
                "'): " + d;
+    if (a_.numReplaced() != b_.numReplaced())
+      return "the number of replaced nodes: " + std::to_string(a_.numReplaced()) + " and " +
+             std::to_string(b_.numReplaced());
+    for (size_t i = 0; i < a_.numReplaced(); ++i)
+      if (const char *d = nodeDifference(a_.replaced(i)))
+        return "replaced node '" + valueText(a_.nodeName(a_.replaced(i))) + "': " + d;
     if (!sameValue(a_.loss, b_.loss))
       return "the loss";
     if (!sameValues(a_.outputs(), b_.outputs()))

@@ -12,9 +12,10 @@ namespace {
 
 constexpr int kRows = 4; // per thread; the rows share each element read from b
 
-template <typename T, typename Out> struct Product {
+// With `adds` the sums start with `from`, which lies as y does; without, with zeros.
+template <typename T, typename Out, bool adds> struct Product {
   const T *a, *b;
-  const T *from; // what the sums start with, as y lies; null: zeros
+  const T *from;
   const T *bias; // null: none
   Out *y;
   int64_t rows, columns, inner, sizeA, sizeB;
@@ -31,9 +32,10 @@ template <typename T, typename Out> struct Product {
     C sum[kRows];
     for (int r = 0; r < kRows; ++r) { // rows past the end repeat the last row
       row[r] = std::min(block * kRows + r, rows - 1) * rowA;
-      sum[r] = from ? C(from[(matrix * rows + std::min(block * kRows + r, rows - 1)) * columns +
-                             column])
-                    : C(0);
+      if constexpr (adds)
+        sum[r] = C(from[(matrix * rows + std::min(block * kRows + r, rows - 1)) * columns + column]);
+      else
+        sum[r] = C(0);
     }
     for (int64_t k = 0; k < inner; ++k) {
       C v = C(right[k * stepB]);
@@ -69,23 +71,23 @@ template <size_t first> struct Matmul {
     int64_t rows = y.dims[y.rank() - 2], columns = y.dims.back();
     int64_t blocks = (rows + kRows - 1) / kRows;
     const T *bias = l.call.operands.size() > first + 2 ? l.operand<T>(first + 2) : nullptr;
-    Product<T, Out> product{l.operand<T>(first),
-                            l.operand<T>(first + 1),
-                            first ? l.operand<T>(0) : nullptr,
-                            bias,
-                            l.result<Out>(0),
-                            rows,
-                            columns,
-                            ta ? heightA : widthA,
-                            widthA * heightA,
-                            widthB * heightB,
-                            ta ? 1 : widthA,
-                            ta ? widthA : 1,
-                            tb ? 1 : widthB,
-                            tb ? widthB : 1,
-                            Strided<2>(batch),
-                            Divisor(columns),
-                            Divisor(blocks)};
+    Product<T, Out, (first > 0)> product{l.operand<T>(first),
+                                         l.operand<T>(first + 1),
+                                         l.operand<T>(0),
+                                         bias,
+                                         l.result<Out>(0),
+                                         rows,
+                                         columns,
+                                         ta ? heightA : widthA,
+                                         widthA * heightA,
+                                         widthB * heightB,
+                                         ta ? 1 : widthA,
+                                         ta ? widthA : 1,
+                                         tb ? 1 : widthB,
+                                         tb ? widthB : 1,
+                                         Strided<2>(batch),
+                                         Divisor(columns),
+                                         Divisor(blocks)};
     forEach(l.queue, batch.elements() * blocks * columns,
             [=] ISTHMUS_GPU(int64_t i) { product(i); });
   }

@@ -17,25 +17,29 @@ constexpr int64_t kMostRows = 1008, kMostColumns = 1024;
 
 int64_t roundedUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
+// What a tile's sums begin with, and what becomes of them: they begin with zeros and replace the
+// contents, begin with zeros and are added to the contents, or go on from the contents.
+enum class Sums { New, Added, GoOn };
+
 // The register kernel, which computes a tile of `rows` by `columns` of the result. For each step of
-// the inner axis `a` holds `rows` elements and `b` holds `columns`. With `add` the sums go on from
-// the present contents.
+// the inner axis `a` holds `rows` elements and `b` holds `columns`.
 struct Tile {
   int64_t rows, columns;
-  void (*run)(int64_t depth, const float *a, const float *b, float *result, int64_t step, bool add);
+  void (*run)(int64_t depth, const float *a, const float *b, float *result, int64_t step, Sums sums);
 };
 
 #if defined(__x86_64__)
 constexpr int64_t kRows512 = 12, kRows256 = 6;
 
 __attribute__((target("avx512f"))) void tile512(int64_t depth, const float *a, const float *b,
-                                                float *result, int64_t step, bool add) {
+                                                float *result, int64_t step, Sums sums) {
   __m512 sum[kRows512][2];
 #pragma GCC unroll 12
   for (int r = 0; r < kRows512; ++r)
 #pragma GCC unroll 2
     for (int i = 0; i < 2; ++i)
-      sum[r][i] = add ? _mm512_loadu_ps(result + r * step + i * 16) : _mm512_setzero_ps();
+      sum[r][i] = sums == Sums::GoOn ? _mm512_loadu_ps(result + r * step + i * 16)
+                                     : _mm512_setzero_ps();
   for (int64_t k = 0; k < depth; ++k, a += kRows512, b += 32) {
     __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
 #pragma GCC unroll 12
@@ -48,18 +52,22 @@ __attribute__((target("avx512f"))) void tile512(int64_t depth, const float *a, c
 #pragma GCC unroll 12
   for (int r = 0; r < kRows512; ++r)
 #pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i)
-      _mm512_storeu_ps(result + r * step + i * 16, sum[r][i]);
+    for (int i = 0; i < 2; ++i) {
+      float *to = result + r * step + i * 16;
+      _mm512_storeu_ps(to, sums == Sums::Added ? _mm512_add_ps(_mm512_loadu_ps(to), sum[r][i])
+                                               : sum[r][i]);
+    }
 }
 
 __attribute__((target("avx2,fma"))) void tile256(int64_t depth, const float *a, const float *b,
-                                                 float *result, int64_t step, bool add) {
+                                                 float *result, int64_t step, Sums sums) {
   __m256 sum[kRows256][2];
 #pragma GCC unroll 6
   for (int r = 0; r < kRows256; ++r)
 #pragma GCC unroll 2
     for (int i = 0; i < 2; ++i)
-      sum[r][i] = add ? _mm256_loadu_ps(result + r * step + i * 8) : _mm256_setzero_ps();
+      sum[r][i] = sums == Sums::GoOn ? _mm256_loadu_ps(result + r * step + i * 8)
+                                     : _mm256_setzero_ps();
   for (int64_t k = 0; k < depth; ++k, a += kRows256, b += 16) {
     __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + 8);
 #pragma GCC unroll 6
@@ -72,8 +80,11 @@ __attribute__((target("avx2,fma"))) void tile256(int64_t depth, const float *a, 
 #pragma GCC unroll 6
   for (int r = 0; r < kRows256; ++r)
 #pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i)
-      _mm256_storeu_ps(result + r * step + i * 8, sum[r][i]);
+    for (int i = 0; i < 2; ++i) {
+      float *to = result + r * step + i * 8;
+      _mm256_storeu_ps(to, sums == Sums::Added ? _mm256_add_ps(_mm256_loadu_ps(to), sum[r][i])
+                                               : sum[r][i]);
+    }
 }
 
 const Tile *findTile() {
@@ -190,7 +201,8 @@ struct Product {
     int64_t run = j / panelsInRun(), column = columnInRun(j);
     float *to = result.data + i * t.rows * result.step + column + run * result.jump;
     int64_t height = rowCount(i), width = columnCount(j);
-    addProduct(height, width, depth, pa, pb, to, result.add || k > 0);
+    const Sums sums = !result.add && k == 0 ? Sums::New : result.isChain ? Sums::GoOn : Sums::Added;
+    addProduct(height, width, depth, pa, pb, to, sums);
     if (result.bias && k + depth == s.inner)
       for (int64_t r = 0; r < height; ++r) // the tile is still in the L1 cache
         for (int64_t c = 0; c < width; ++c)
@@ -199,13 +211,13 @@ struct Product {
 
 private:
   void addProduct(int64_t height, int64_t width, int64_t depth, const float *pa, const float *pb,
-                  float *to, bool add) const {
+                  float *to, Sums sums) const {
     if (height == t.rows && width == t.columns)
-      return t.run(depth, pa, pb, to, result.step, add);
+      return t.run(depth, pa, pb, to, result.step, sums);
     alignas(64) float edge[kMostTile];
-    for (int64_t r = 0; add && r < height; ++r)
+    for (int64_t r = 0; sums != Sums::New && r < height; ++r)
       std::copy_n(to + r * result.step, width, edge + r * t.columns);
-    t.run(depth, pa, pb, edge, t.columns, add);
+    t.run(depth, pa, pb, edge, t.columns, sums);
     for (int64_t r = 0; r < height; ++r)
       std::copy_n(edge + r * t.columns, width, to + r * result.step);
   }

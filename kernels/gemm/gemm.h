@@ -2,9 +2,9 @@
 //
 // After Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008): blocks
 // of both operands are packed in the order in which a small register kernel reads them. Each
-// element of the result is one chain of fused multiply-adds over the inner axis, from zero or from
-// what stands in the result. The order depends on neither sizes nor threads, so neither changes a
-// bit of the result, and neither does a cut of the inner axis into several products.
+// element of the result is a sum of chains of fused multiply-adds over the inner axis, each of kDepth
+// steps, or one chain (Result::isChain). The order depends on neither sizes nor threads, so neither
+// changes a bit of the result; nor does a cut of the inner axis into several products, for one chain.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ struct Result {
   float *data;
   int64_t step;
   int64_t jump = 0;
-  bool add = false;            // the sums go on from the present contents
+  bool add = false;            // add the product to the present contents
+  bool isChain = false;        // one chain, which goes on from the contents if `add` is set
   const float *bias = nullptr; // one per column, added last; null: none
 };
 

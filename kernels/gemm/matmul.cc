@@ -79,6 +79,7 @@ private:
     Result result = {y, sizes_.columns};
     if (args.operands.size() > first_ + 2)
       result.bias = static_cast<const float *>(args.operands[first_ + 2]);
+    result.isChain = true;
     if (first_ > 0) {
       result.add = true;
       if (args.operands[0] != args.results[0])

@@ -286,10 +286,15 @@ private:
     kept.device = n.device;
     kept.loc = n.loc;
     kept.from.sourceIndex = Graph::isReplaced(id) ? n.from.sourceIndex : sourceOf(id);
+    // What restored the node's results restores those of the kept node; readers read what was made.
+    llvm::SmallVector<ValueId, 2> whole;
+    for (uint32_t i = 0; i < n.numResults; ++i)
+      whole.push_back(r_.map(n.result(i)));
+    r_.setMap(id, *made);
     for (uint32_t i = 0; i < n.numResults; ++i) {
       originals_[n.result(i).index] = kept.result(i);
-      if (Graph::isReplaced(id))
-        r_.setMap(n.result(i), kept.result(i));
+      if (!Graph::isReplaced(id))
+        r_.setMap(n.result(i), whole[i]);
     }
   }
 

@@ -37,6 +37,7 @@ public:
     findMost();
     groupCopies();
     addTotals();
+    findChunked();
     if (llvm::Error e = chooseTensors())
       return e;
     explainBottlenecks();
@@ -195,6 +196,36 @@ private:
     }
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       out_.recomputations += g_.node(NodeId(i)).isClone() && !g_.node(NodeId(i)).op->is(kView);
+  }
+
+  // Replaced values that no chunk node puts together.
+  void findChunked() {
+    llvm::DenseMap<ValueId, ChunkedValue> found;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      const Node &n = g_.node(NodeId(i));
+      const ValueId of = n.from.restores;
+      if (!n.is(StandIn::Chunk) || !Graph::isReplaced(g_.value(of).def))
+        continue;
+      const Node &whole = g_.node(g_.value(of).def);
+      for (uint32_t r = 0; r < std::min(n.numResults, whole.numResults); ++r) {
+        const ValueId v = whole.firstResult == of ? whole.result(r) : of;
+        const Type &part = g_.type(n.result(r));
+        ChunkedValue &c = found[v];
+        c.value = v;
+        c.chunks = part == g_.type(v) ? UINT32_MAX // a sum, or put together
+                                      : std::max(c.chunks, n.from.chunk + 1);
+        c.mostBytes = std::max(c.mostBytes, part.bytes());
+      }
+    }
+    for (const auto &[v, c] : found)
+      if (c.chunks != UINT32_MAX)
+        out_.chunked.push_back(c);
+    llvm::sort(out_.chunked, [&](const ChunkedValue &a, const ChunkedValue &b) {
+      return std::pair(-g_.type(a.value).bytes(), a.value.index) <
+             std::pair(-g_.type(b.value).bytes(), b.value.index);
+    });
+    if (out_.chunked.size() > o_.top)
+      out_.chunked.resize(o_.top);
   }
 
   llvm::Error chooseTensors() {

@@ -69,6 +69,13 @@ struct BottleneckDecision {
   ValueId value;
 };
 
+// A value of the original that never exists whole.
+struct ChunkedValue {
+  ValueId value;
+  uint32_t chunks = 0;
+  int64_t mostBytes = 0; // of one chunk
+};
+
 struct ExplainOptions {
   Policy policy = Policy::None;     // as requested
   PlannedBy policyUsed = PlannedBy::Nothing;
@@ -89,6 +96,7 @@ struct Explanation {
   size_t recomputations = 0;                             // steps that rerun a node, views excluded
   std::vector<TensorDecision> tensors;         // the reported tensors: the largest that are kept or
                                                // rematerialized, or the requested ones
+  std::vector<ChunkedValue> chunked; // the largest ones first, and no more than are reported
   std::vector<BottleneckDecision> bottlenecks; // in order
   double checkpointTarget = 0;                 // policy `memory`: approximate number of checkpoints
   size_t checkpointStep = 1; // policy `memory`: every how many bottlenecks one is taken

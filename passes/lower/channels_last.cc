@@ -42,10 +42,11 @@ std::optional<Attrs> movedAttrs(const Node &n, int64_t rank) {
   Attrs attrs = n.attrs;
   bool hasAxes = false;
   for (const AttrDef &a : n.op->attrs) {
-    hasAxes |= a.axes != AxisRole::None;
+    const bool isEach = a.axes == AxisRole::EachAxis || a.axes == AxisRole::Limits;
+    hasAxes |= isEach || a.axes == AxisRole::Axis;
     if (a.axes == AxisRole::Axis)
       attrs.set(a.name, moved(attrs.getInt(a.name), rank));
-    else if (a.axes == AxisRole::EachAxis || a.axes == AxisRole::Limits)
+    else if (isEach)
       attrs.set(a.name, movedEntries(attrs.getInts(a.name)));
   }
   return hasAxes ? std::optional<Attrs>(std::move(attrs)) : std::nullopt;

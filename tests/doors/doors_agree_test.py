@@ -39,7 +39,7 @@ GRAPHS = {
     "iresnet": ["--depth=2", "--width=8", "--batch=2", "--shape=3x8x8"],
     "iresnet ": ["--depth=4", "--width=4", "--batch=2", "--shape=3x8x8"],
 }
-WAYS = {"recompute": 1, "invert": 2, "fetch": 4, "encode": 8}
+WAYS = {"recompute": 1, "invert": 2, "fetch": 4, "encode": 8, "chunk": 16}
 
 
 def flags(options):
@@ -64,6 +64,7 @@ PLANS = [
     {"budget": "80%", "allow": ["recompute", "encode"]},
     {"budget": "80%", "allow": ["fetch"]},
     {"budget": "min", "allow": ["recompute", "invert", "fetch", "encode"]},
+    {"budget": "min", "allow": ["recompute", "chunk"]},
 ]
 
 
@@ -133,6 +134,8 @@ class DoorsAgree(command.TestCase):
             ("glow.isth", {"budget": "min", "allow": ["recompute", "invert"], "max_inverse_error": 1e-6}),
             ("glow.isth", {"budget": "min", "allow": ["recompute", "invert"], "iterations": 4}),
             ("resnet.isth", {**classes, "checkpoints": "*.sum,relu1"}),
+            ("resnet.isth", {**classes, "chunk": "%y:axis=0,chunks=2"}),
+            ("resnet.isth", {**classes, "microbatches": 2, "budget": "60%"}),
         ):
             with self.subTest(model, **options):
                 self.assertEqual(self.by_python(model, options), self.by_command(model, options))

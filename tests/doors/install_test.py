@@ -153,7 +153,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(self.files(), before)
         with open(header) as file:
             self.assertNotEqual(file.read(), "older")
-        self.assertEqual(os.readlink(os.path.join(self.prefix, "lib", "libisthmus.so")), "libisthmus.so.3")
+        self.assertEqual(os.readlink(os.path.join(self.prefix, "lib", "libisthmus.so")), "libisthmus.so.4")
 
     def test_wrong_options_are_told(self):
         for options, part in (([], "--prefix=DIR"), (["--prefix="], "unknown option"), (["--prefx=/x"], "unknown option '--prefx=/x'")):

@@ -81,7 +81,9 @@ class Head(Chunks):
         model = self.gpt2()
         self.run_ok("opt", model, LOSS, "--chunk=%y:axis=0,chunks=4", "-o", "head.isth", "--dot=head.dot")
         self.assertIn("in chunks", self.read("head.dot").decode())
-        self.run_ok("explain", "head.isth")
+        self.assertIn("Never whole", self.run_ok("explain", "head.isth").out.decode())
+        whole = {v["name"]: v for v in json.loads(self.run_ok("explain", "head.isth", "--json").out)["never_whole"]}
+        self.assertEqual((whole["y"]["chunks"], whole["y"]["bytes"]), (4, 4 * whole["y"]["most_bytes"]))
         self.run_ok("profile", "head.isth", "--steps=1")
 
 

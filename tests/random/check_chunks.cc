@@ -65,7 +65,7 @@ std::string GraphChecker::chunks(const Case &c) {
   if (std::string d = bitsDiffer(whole, *want, *before); !d.empty())
     return "unreduced losses: " + d;
   std::vector<ChunkRegion> regions = regionsOf(whole, c.seed);
-  constexpr size_t kMost = 12;
+  constexpr size_t kMost = 4;
   for (size_t i = 0; i < std::min(kMost, regions.size()); ++i) {
     const ChunkRegion &region = regions[(c.seed + i * 7) % regions.size()];
     const int64_t most = std::min<int64_t>(region.units, 5),
@@ -75,6 +75,12 @@ std::string GraphChecker::chunks(const Case &c) {
                              std::to_string(n) + " chunks: ";
     if (std::string d = inChunks(whole, g, c, *want); !d.empty())
       return what + d;
+    std::vector<ChunkRegion> more = regionsOf(g, c.seed + 1);
+    if (i > 0 || more.empty())
+      continue;
+    const ChunkRegion &second = more[c.seed % more.size()];
+    if (std::string d = inChunks(whole, chunked(g, second, 2), c, *want); !d.empty())
+      return what + "and from '" + g.nodeName(second.nodes[0]).str() + "' in 2: " + d;
   }
   return "";
 }

@@ -57,6 +57,13 @@ public:
     for (size_t k = 0; k < std::size(kDecisionKeys); ++k)
       j["totals"][kDecisionKeys[k]] = {{"tensors", e_.why.totals[k].tensors},
                                        {"bytes", e_.why.totals[k].bytes}};
+    j["never_whole"] = Json::array();
+    for (const ChunkedValue &c : e_.why.chunked)
+      j["never_whole"].push_back({{"name", g_.valueName(c.value).str()},
+                                  {"op", g_.node(g_.value(c.value).def).op->name},
+                                  {"bytes", g_.type(c.value).bytes()},
+                                  {"chunks", c.chunks},
+                                  {"most_bytes", c.mostBytes}});
     j["tensors"] = Json::array();
     for (const TensorDecision &f : e_.why.tensors)
       j["tensors"].push_back(tensor(f));

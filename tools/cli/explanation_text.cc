@@ -23,6 +23,7 @@ public:
     plan();
     peaks();
     largest();
+    chunked();
     decisions();
     bottlenecks();
     price();
@@ -112,6 +113,18 @@ private:
         t.row({"(workspace)", g_.node(NodeId(l.first)).op->name, "", bytesText(l.bytes),
                kindText(l.kind), lives});
     }
+    out_ += t.text();
+  }
+
+  void chunked() {
+    if (e_.why.chunked.empty())
+      return;
+    section("Never whole: these run in chunks");
+    Table t({false, false, false, true, false});
+    for (const ChunkedValue &c : e_.why.chunked)
+      t.row({valueText(g_.valueName(c.value)), opText(c.value), typeText(c.value),
+             bytesText(g_.type(c.value).bytes()),
+             llvm::formatv("{0} chunks of {1} at most", c.chunks, bytesText(c.mostBytes))});
     out_ += t.text();
   }
 
