@@ -33,7 +33,8 @@ template <typename T, typename Out, bool adds> struct Product {
     for (int r = 0; r < kRows; ++r) { // rows past the end repeat the last row
       row[r] = std::min(block * kRows + r, rows - 1) * rowA;
       if constexpr (adds)
-        sum[r] = C(from[(matrix * rows + std::min(block * kRows + r, rows - 1)) * columns + column]);
+        sum[r] =
+            C(from[(matrix * rows + std::min(block * kRows + r, rows - 1)) * columns + column]);
       else
         sum[r] = C(0);
     }

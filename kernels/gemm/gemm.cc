@@ -25,7 +25,8 @@ enum class Sums { New, Added, GoOn };
 // the inner axis `a` holds `rows` elements and `b` holds `columns`.
 struct Tile {
   int64_t rows, columns;
-  void (*run)(int64_t depth, const float *a, const float *b, float *result, int64_t step, Sums sums);
+  void (*run)(int64_t depth, const float *a, const float *b, float *result, int64_t step,
+              Sums sums);
 };
 
 #if defined(__x86_64__)
@@ -38,8 +39,8 @@ __attribute__((target("avx512f"))) void tile512(int64_t depth, const float *a, c
   for (int r = 0; r < kRows512; ++r)
 #pragma GCC unroll 2
     for (int i = 0; i < 2; ++i)
-      sum[r][i] = sums == Sums::GoOn ? _mm512_loadu_ps(result + r * step + i * 16)
-                                     : _mm512_setzero_ps();
+      sum[r][i] =
+          sums == Sums::GoOn ? _mm512_loadu_ps(result + r * step + i * 16) : _mm512_setzero_ps();
   for (int64_t k = 0; k < depth; ++k, a += kRows512, b += 32) {
     __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
 #pragma GCC unroll 12
@@ -66,8 +67,8 @@ __attribute__((target("avx2,fma"))) void tile256(int64_t depth, const float *a, 
   for (int r = 0; r < kRows256; ++r)
 #pragma GCC unroll 2
     for (int i = 0; i < 2; ++i)
-      sum[r][i] = sums == Sums::GoOn ? _mm256_loadu_ps(result + r * step + i * 8)
-                                     : _mm256_setzero_ps();
+      sum[r][i] =
+          sums == Sums::GoOn ? _mm256_loadu_ps(result + r * step + i * 8) : _mm256_setzero_ps();
   for (int64_t k = 0; k < depth; ++k, a += kRows256, b += 16) {
     __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + 8);
 #pragma GCC unroll 6

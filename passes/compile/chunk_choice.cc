@@ -112,34 +112,53 @@ private:
     return found;
   }
 
-  // Plans with 2, 4, 8, ... chunks, while more of them are better. Where the graph cannot be cut
-  // into so many, `inChunks` gives an error.
-  llvm::Error tryNumbers(int64_t most, std::optional<ChunkedPlan> &better,
-                         llvm::function_ref<llvm::Expected<Graph>(int64_t)> inChunks) {
+  using InChunks = llvm::function_ref<llvm::Expected<Graph>(int64_t)>;
+
+  // Plans with 2, 4, 8, ... chunks, while more of them are better, and with a number between the
+  // best of these and the one before. Where the graph cannot be cut into so many, `inChunks` gives
+  // an error.
+  llvm::Error tryNumbers(int64_t most, std::optional<ChunkedPlan> &better, InChunks inChunks) {
     std::optional<Score> last;
+    int64_t bestNumber = 0;
     int worse = 0;
-    for (int64_t chunks = 2; chunks <= std::min(most, kMostChunks) && worse < 2 && !isStopped_;
-         chunks *= 2) {
-      auto g = inChunks(chunks);
-      if (!g) {
-        llvm::consumeError(g.takeError());
+    for (int64_t n = 2; n <= std::min(most, kMostChunks) && worse < 2 && !isStopped_; n *= 2) {
+      auto now = tryNumber(n, better, inChunks);
+      if (!now)
+        return now.takeError();
+      if (!*now)
         break;
-      }
-      if (g->numReplaced() == graph_.numReplaced())
-        break;
-      auto tried = plannedWith(std::move(*g), triedEffort());
-      if (!tried)
-        return tried.takeError();
-      const Score now = scoreOf(tried->planned);
-      worse = !last || isBetter(now, *last) ? 0 : worse + 1;
-      if (!last || isBetter(now, *last))
-        last = now;
-      if (isBetter(now, best_)) {
-        best_ = now;
-        better = std::move(*tried);
+      const bool isGood = !last || isBetter(**now, *last);
+      worse = isGood ? 0 : worse + 1;
+      if (isGood) {
+        last = **now;
+        bestNumber = n;
       }
     }
-    return llvm::Error::success();
+    if (bestNumber < 4 || isStopped_)
+      return llvm::Error::success();
+    return tryNumber(bestNumber / 4 * 3, better, inChunks).takeError();
+  }
+
+  // The score of a plan with so many chunks, which becomes `better` if it is the best so far; none
+  // if there is no such graph.
+  llvm::Expected<std::optional<Score>> tryNumber(int64_t number, std::optional<ChunkedPlan> &better,
+                                                 InChunks inChunks) {
+    auto g = inChunks(number);
+    if (!g) {
+      llvm::consumeError(g.takeError());
+      return std::nullopt;
+    }
+    if (g->numReplaced() == graph_.numReplaced())
+      return std::nullopt;
+    auto tried = plannedWith(std::move(*g), triedEffort());
+    if (!tried)
+      return tried.takeError();
+    const Score now = scoreOf(tried->planned);
+    if (isBetter(now, best_)) {
+      best_ = now;
+      better = std::move(*tried);
+    }
+    return now;
   }
 
   double triedEffort() const { return o_.effort > 0 ? o_.effort / 8 : 0.25; }

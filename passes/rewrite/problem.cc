@@ -85,7 +85,7 @@ private:
     plan::Op op;
     op.name = g_.nodeName(id).str();
     op.phase = static_cast<plan::OpPhase>(n.phase);
-    op.cost = 1e6 * t_.seconds(call);
+    op.cost = 1e6 * (t_.seconds(call) + secondsAgain(n));
     for (ValueId v : n.operands)
       op.inputs.push_back(out_.readOf(g_, v));
     op.recomputable = (ways_.recompute || n.op->is(kView)) && mayRunAgain(n);
@@ -103,6 +103,25 @@ private:
         op.donations.push_back({pair.result, pair.operand});
     }
     return addOp(std::move(op), n.firstResult, g_.whereIs(id));
+  }
+
+  // The time in which a product of a later chunk reads and reorders operands again that all chunks
+  // read whole. Kernels pack such an operand for its product, and a thin product does not hide
+  // that.
+  double secondsAgain(const Node &n) const {
+    const Node &c = n.isClone() ? g_.node(n.from.origin) : n;
+    const NodeId def = c.is(StandIn::Chunk) ? g_.value(c.from.restores).def : NodeId();
+    if (!def || c.from.chunk == 0 || !c.op->is(kContraction) || t_.measured)
+      return 0;
+    const Node &whole = g_.node(def);
+    if (c.operands.size() < whole.operands.size())
+      return 0;
+    const size_t before = c.operands.size() - whole.operands.size(); // a sum that goes on
+    double bytes = 0;
+    for (size_t i = 0; i < whole.operands.size(); ++i)
+      if (const Type &t = g_.type(whole.operands[i]); g_.type(c.operands[before + i]) == t)
+        bytes += double(t.bytes());
+    return 2 * bytes / t_.bytesPerSecond;
   }
 
   // Results that overwrite a graph input take no bytes.
