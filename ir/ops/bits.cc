@@ -1,5 +1,6 @@
 // Logic on bools and on the bits of integers; shifts; bitcasts.
 
+#include "ir/factors.h"
 #include "ir/ops/elementwise_rows.h"
 
 namespace isthmus {
@@ -71,6 +72,7 @@ void registerBitOps(OpRegistry &r) {
           .traits = kView,
           .infer = inferBitcast,
           .differentiable = Differentiable::ZeroGradient,
+          .factors = [](const OpCall &c) { return allButFactors(c, {}); },
           .examples = {"bitcast(i64[2, 3]) {type = f64}", "bitcast(f32[2]) {type = i32}"}}});
 }
 

@@ -1,5 +1,6 @@
 // Ops that compute nothing, but tell passes something about a value.
 
+#include "ir/factors.h"
 #include "ir/ops/families.h"
 #include "ir/ops/signs.h"
 
@@ -8,6 +9,7 @@ namespace {
 
 llvm::Expected<TypeList> inferSame(const InferContext &c) { return TypeList{c.operand(0)}; }
 
+Factors factorsOfSame(const OpCall &c) { return allButFactors(c, {}); }
 ValueList vjpIdentity(VjpContext &c) { return {c.grad(0)}; }
 ValueId inverseIdentity(InverseContext &c, size_t) { return c.results[0]; }
 
@@ -24,6 +26,7 @@ void registerControlOps(OpRegistry &r) {
           .inverse = inverseIdentity,
           .inverseKeepsBits = true,
           .sign = signOfOperands,
+          .factors = factorsOfSame,
           .examples = {"identity(f64[2, 3])"}},
          {.name = "stop_gradient",
           .doc = "The operand, through which no gradient of any order flows. Rewrites put one, "
@@ -37,6 +40,7 @@ void registerControlOps(OpRegistry &r) {
           .inverse = inverseIdentity,
           .inverseKeepsBits = true,
           .sign = signOfOperands,
+          .factors = factorsOfSame,
           .examples = {"stop_gradient(f64[2, 3])"}}});
 }
 

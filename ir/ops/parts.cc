@@ -133,9 +133,9 @@ void registerPartOps(OpRegistry &r) {
         .expand = expandPart,
         .sign = signOfOperands,
         .viewOffset = offsetOfPart,
-        .examples = {"part(f64[5, 8]) {start = 1, size = 3}", "part(f64[7]) {start = 0, size = 2}",
-                     "part(f64[1, 4, 8]) {axis = 1, start = 3, size = 1}",
-                     "part(f64[6, 4]) {axis = -2, start = 2, size = 0}"}},
+        .examples = {"part(f64[5, 32]) {start = 1, size = 3}", "part(f64[7]) {start = 0, size = 2}",
+                     "part(f64[1, 4, 32]) {axis = 1, start = 3, size = 1}",
+                     "part(f64[6, 32]) {axis = -2, start = 2, size = 0}"}},
        {.name = "write_part",
         .doc = "The whole with the part in place of its elements from `start` on along an axis. "
                "Without a whole, all other elements are zero.",

@@ -12,10 +12,10 @@ namespace {
 
 constexpr int kRows = 4; // per thread; the rows share each element read from b
 
-// With `adds` the sums start with `from`, which lies as y does; without, with zeros.
+// With `adds` the sums start with `base`, which lies as y does; without, with zeros.
 template <typename T, typename Out, bool adds> struct Product {
   const T *a, *b;
-  const T *from;
+  const T *base;
   const T *bias; // null: none
   Out *y;
   int64_t rows, columns, inner, sizeA, sizeB;
@@ -34,7 +34,7 @@ template <typename T, typename Out, bool adds> struct Product {
       row[r] = std::min(block * kRows + r, rows - 1) * rowA;
       if constexpr (adds)
         sum[r] =
-            C(from[(matrix * rows + std::min(block * kRows + r, rows - 1)) * columns + column]);
+            C(base[(matrix * rows + std::min(block * kRows + r, rows - 1)) * columns + column]);
       else
         sum[r] = C(0);
     }

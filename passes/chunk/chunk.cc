@@ -144,7 +144,7 @@ private:
     b.loc = n.loc;
     ValueList operands;
     for (ValueId v : n.operands)
-      operands.push_back(!isCut(v) ? r_.map(v) : isMade(v) ? chunks_of_[v][size_t(k)] : part(v, k));
+      operands.push_back(!isCut(v) ? r_.map(v) : isMade(v) ? chunksOf_[v][size_t(k)] : part(v, k));
     Attrs attrs = n.attrs;
     if (isCut(n.firstResult)) {
       const Range range = rangeOf(k, n.firstResult);
@@ -176,7 +176,7 @@ private:
       r_.setMap(v, made);
       return;
     }
-    chunks_of_[v].push_back(made);
+    chunksOf_[v].push_back(made);
     if (!isReadWhole(v))
       return;
     const int64_t axis = region_.axes.lookup(v);
@@ -324,7 +324,7 @@ private:
   llvm::DenseMap<NodeId, uint32_t> turnOf_;
   std::vector<NodeId> lastOf_; // by turn: its last node
   llvm::SmallSet<uint32_t, 4> turnsEmitted_;
-  llvm::DenseMap<ValueId, std::vector<ValueId>> chunks_of_;
+  llvm::DenseMap<ValueId, std::vector<ValueId>> chunksOf_;
   llvm::DenseMap<ValueId, ValueId> parts_; // of the chunk that is emitted
   std::vector<bool> readWhole_;            // by value: outside of the region
   std::vector<ValueId> originals_;         // by value: the new graph's, replaced ones included

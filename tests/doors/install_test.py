@@ -125,7 +125,7 @@ class Installed(unittest.TestCase):
             self.good([*compiler, f"plan.{language}", *flags, rpath, "-o", f"plan_{language}"])
         self.check_programs(self.folder)
         needed = self.good(["objdump", "-p", "plan_c"])
-        self.assertRegex(needed, r"NEEDED\s+libisthmus\.so\.3\n")
+        self.assertRegex(needed, r"NEEDED\s+libisthmus\.so\.4\n")
         version = self.good(["pkg-config", "--modversion", "isthmus"], env=env).strip()
         done = self.good([os.path.join(self.prefix, "bin", "isthmus"), "--version"])
         self.assertIn(version, done)

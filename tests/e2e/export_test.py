@@ -34,7 +34,7 @@ def not_compared(row, types, attrs):
     """Returns why the evaluator cannot compute this call, or ""."""
     if row == "conv_transpose" and "groups = 2" in attrs and ("strides" in attrs or types[1][1][1] > 1):
         return "it fails on groups of several channels"
-    if row == "matmul" and types[0][0] == "bf16" and max(len(dims) for _, dims in types) > 2:
+    if row in ("matmul", "matmul_add") and types[0][0] == "bf16" and max(len(dims) for _, dims in types) > 2:
         return "its products of several matrices of bf16 are of f32, which it then rejects itself"
     return ""
 

@@ -272,6 +272,11 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
                   "node needs the whole batch, such as a batch norm, the parts meet")
       ->group(group)
       ->check(CLI::Range(int64_t(2), int64_t(1) << 40));
+  verb.add_option("--batch-norm", o.batchNorm,
+                  "with --microbatches: whole, batch norms take the statistics of the whole batch, "
+                  "as without micro-batches; default: whole")
+      ->group(group)
+      ->check(CLI::IsMember({"whole"}));
   verb.add_option("--max-inverse-error", o.maxInverseError,
                   "with --allow=invert: the largest error of a rebuilt tensor, as a share of its "
                   "largest element, measured on the first step; tensors above it are "
@@ -309,6 +314,8 @@ static llvm::Error checkWays(const PlanFlags &o) {
       (*o.iterations < Ways::kLeastIterations || *o.iterations > Ways::kMostIterations))
     return usageError("--iterations expects a number from {0} to {1}, got {2}",
                       Ways::kLeastIterations, Ways::kMostIterations, *o.iterations);
+  if (!o.batchNorm.empty() && !o.microBatches)
+    return usageError("--batch-norm says what micro-batches share, so it goes with --microbatches");
   if (o.hostMemory && !o.allows(kFetchWay))
     return usageError("--host-memory bounds what is fetched, so it goes with --allow=fetch");
   return llvm::Error::success();

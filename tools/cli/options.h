@@ -63,6 +63,7 @@ struct PlanFlags {
   std::vector<std::string> allow;     // words of --allow; empty: recompute
   std::vector<ChunkRequest> chunks;
   std::optional<int64_t> microBatches;
+  std::string batchNorm; // of micro-batches; empty: whole
   std::optional<int64_t> hostMemory; // bytes; none: no bound
   std::optional<double> link;        // bytes a second; none: the device's own rate
   std::optional<double> maxInverseError;
