@@ -53,13 +53,9 @@ private:
 
   void findOf(NodeId id) {
     const Node &n = g_.node(id);
-    if (!n.operands.empty() && isPart(n) && isWhole(n.operands[0], n.from.restores))
-      set(n, 0, cutOf(n));
-    else if (n.op->name == "write_part" && written(n))
-      return;
-    else if (n.op->name == "add" && summed(n))
-      return;
-    else if (!computed(id))
+    const bool isRight = (isPart(n) && cut(n)) || (n.op->name == "write_part" && written(n)) ||
+                         (n.op->name == "add" && summed(n)) || computed(id);
+    if (!isRight)
       out_.wrong.push_back(
           {id,
            llvm::formatv("'{0}' is in chunk {1} of '{2}', but '{3}' of these operands is neither "
@@ -84,28 +80,31 @@ private:
 
   static bool isPart(const Node &n) { return n.op->name == "part" || n.op->name == "slice"; }
 
-  // The one axis on which the result is smaller.
-  Piece cutOf(const Node &n) const {
+  // Whether the node cuts the whole along one axis.
+  bool cut(const Node &n) {
+    if (!isWhole(n.operands[0], n.from.restores))
+      return false;
     const Type &whole = g_.type(n.operands[0]), &part = g_.type(n.firstResult);
     Piece p{Piece::None, n.from.restores};
     for (size_t i = 0; i < whole.dims.size(); ++i)
       if (whole.dims[i] != part.dims[i]) {
         if (p.kind == Piece::Cut)
-          return {};
+          return false;
         p = {Piece::Cut, n.from.restores, uint32_t(i)};
       }
     if (p.kind != Piece::Cut)
-      return {};
+      return false;
     if (n.op->name == "part") {
       p.begin = n.attrs.getInt("start");
     } else {
       const Ints &steps = n.attrs.getInts("steps");
       if (!llvm::all_of(steps, [](int64_t s) { return s == 1; }))
-        return {};
+        return false;
       p.begin = n.attrs.getInts("starts")[p.axis];
     }
     p.end = p.begin + part.dims[p.axis];
-    return p;
+    set(n, 0, p);
+    return true;
   }
 
   // --- Parts put together

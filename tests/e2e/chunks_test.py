@@ -139,6 +139,17 @@ class Refusals(Chunks):
         self.assertIn("never made", command.run("run", "lie.isth", cwd=self.dir).err)
 
 
+    def test_a_part_that_is_none(self):
+        """A chunk is cut along one axis: neither all of a value nor a corner of it is one."""
+        for part in "part(%x) {size = 4, start = 0} : f32[4, 16]", "slice(%x) {limits = [2, 8], starts = [0, 0]} : f32[2, 8]":
+            with self.subTest(part):
+                self.write("lie.isth", "isthmus 2\ngraph @lie {\n  input %x : f32[4, 16]\n"
+                                       f"  %x.c0 = {part} from(chunk(%x, 0))\n  %y = exp(%x.c0)\n  output %y\n}}\n")
+                result = command.run("run", "lie.isth", cwd=self.dir)
+                self.assertEqual(result.code, 1, result)
+                self.assertRegex(result.err, r"lie\.isth:4:\d+: error: '%x\.c0' is in chunk 0 of '%x', but .* neither a part of it")
+
+
 class MicroBatches(Chunks):
     NETS = {
         "mlp": ("mlp", "--batch=10", "--width=32", "--shape=20", "--dropout=0.2"),
