@@ -4,17 +4,6 @@
 #include "kernels/plain/register.h"
 
 namespace isthmus {
-namespace {
-const KernelTable &plainKernels() {
-  static const KernelTable *table = [] {
-    auto *t = new KernelTable;
-    registerPlainKernels(*t);
-    return t;
-  }();
-  return *table;
-}
-} // namespace
-
 llvm::Expected<TensorList> foldWithPlainKernels(const OpCall &call,
                                                 llvm::ArrayRef<Tensor> operands) {
   if (call.op->is(kView)) {

@@ -28,7 +28,7 @@ Rebuilder::Rebuilder(const Graph &from)
 }
 
 void Rebuilder::setMap(NodeId old, NodeId now) {
-  const_cast<NodeId &>(copyOf(old)) = now;
+  (Graph::isReplaced(old) ? replaced_[old.index - Graph::kFirstReplaced] : nodes_[old.index]) = now;
   for (uint32_t i = 0; i < from_.node(old).numResults; ++i)
     setMap(from_.node(old).result(i), to_.node(now).result(i));
 }
@@ -66,6 +66,34 @@ void Rebuilder::copyInputs() {
     copyInput(input, from_.type(input.value), input.init);
 }
 
+// The names of a node's results, for its copy.
+llvm::SmallVector<std::string, 2> Rebuilder::freedNames(const Node &old) {
+  llvm::SmallVector<std::string, 2> names;
+  for (uint32_t i = 0; i < old.numResults; ++i) {
+    names.push_back(from_.valueName(old.result(i)).str());
+    freeName(names.back());
+  }
+  return names;
+}
+
+// What a node has beside its call and what it stands for.
+static void copyFacts(const Node &from, Node &to) {
+  to.marks = from.marks;
+  to.device = from.device;
+  to.loc = from.loc;
+  to.from.sourceIndex = from.from.sourceIndex;
+}
+
+NodeId Rebuilder::copyReplaced(NodeId id, llvm::ArrayRef<ValueId> operands) {
+  const Node &old = from_.node(id);
+  auto made = to_.addReplaced(*old.op, operands, old.attrs, freedNames(old), old.phase);
+  if (!made)
+    ISTHMUS_CHECK(false, "a node that cannot be kept: " + llvm::toString(made.takeError()));
+  copyFacts(old, to_.editNode(*made));
+  setMap(id, *made);
+  return *made;
+}
+
 llvm::Expected<NodeId> Rebuilder::copyNodeWith(NodeId id, Attrs attrs) {
   const Node &old = from_.node(id);
   llvm::SmallVector<ValueId, 4> operands;
@@ -74,19 +102,11 @@ llvm::Expected<NodeId> Rebuilder::copyNodeWith(NodeId id, Attrs attrs) {
     ISTHMUS_CHECK(operands.back(),
                   "operand '" + from_.valueName(v).str() + "' was not copied before its reader");
   }
-  llvm::SmallVector<std::string, 2> names;
-  for (uint32_t i = 0; i < old.numResults; ++i) {
-    names.push_back(from_.valueName(old.result(i)).str());
-    freeName(names.back());
-  }
-  auto copy = to_.addNode(*old.op, operands, std::move(attrs), names, old.phase);
+  auto copy = to_.addNode(*old.op, operands, std::move(attrs), freedNames(old), old.phase);
   if (!copy)
     return copy.takeError();
   Node &n = to_.editNode(*copy);
-  n.marks = old.marks;
-  n.device = old.device;
-  n.loc = old.loc;
-  n.from.sourceIndex = old.from.sourceIndex;
+  copyFacts(old, n);
   // In a graph with a source order, a node without a source index stands at its own index; if the
   // index changes, it must be recorded.
   if (hasSourceOrder_ && !old.from.sourceIndex && !old.isStandIn() && *copy != id)
@@ -141,20 +161,7 @@ void Rebuilder::keepReplaced() {
       operands.push_back(firstOf(v));
     if (llvm::any_of(operands, [](ValueId v) { return !v; })) // then no output needs it
       continue;
-    llvm::SmallVector<std::string, 2> names;
-    for (uint32_t r = 0; r < old.numResults; ++r) {
-      names.push_back(from_.valueName(old.result(r)).str());
-      freeName(names.back());
-    }
-    auto made = to_.addReplaced(*old.op, operands, old.attrs, names, old.phase);
-    if (!made)
-      ISTHMUS_CHECK(false, "a node that cannot be kept: " + llvm::toString(made.takeError()));
-    Node &n = to_.editNode(*made);
-    n.marks = old.marks;
-    n.device = old.device;
-    n.loc = old.loc;
-    n.from.sourceIndex = old.from.sourceIndex;
-    setMap(id, *made);
+    copyReplaced(id, operands);
   }
 }
 

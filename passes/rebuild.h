@@ -34,7 +34,11 @@ public:
 
   // The value or node of the new graph that corresponds to an old one; null if none does yet.
   ValueId map(ValueId old) const { return old ? values_[old.index] : ValueId(); }
-  NodeId map(NodeId old) const { return old ? copyOf(old) : NodeId(); }
+  NodeId map(NodeId old) const {
+    return !old                     ? NodeId()
+           : Graph::isReplaced(old) ? replaced_[old.index - Graph::kFirstReplaced]
+                                    : nodes_[old.index];
+  }
   void setMap(ValueId old, ValueId now) { values_[old.index] = now; }
   void setMap(NodeId old, NodeId now); // and its results, one by one
 
@@ -48,6 +52,9 @@ public:
   // The same with other attributes, or with operands of other types; an error if the op does not
   // accept them.
   llvm::Expected<NodeId> copyNodeWith(NodeId old, Attrs attrs);
+
+  // A copy that does not run (Graph::addReplaced), over these operands of the new graph.
+  NodeId copyReplaced(NodeId old, llvm::ArrayRef<ValueId> operands);
 
   // A name that is free in both graphs, for nodes that the pass adds.
   std::string freshName(llvm::StringRef base) const;
@@ -67,11 +74,8 @@ public:
 private:
   void finishNodes();
   void keepReplaced();
+  llvm::SmallVector<std::string, 2> freedNames(const Node &old);
   ValueId firstOf(ValueId old) const;
-  const NodeId &copyOf(NodeId old) const {
-    return Graph::isReplaced(old) ? replaced_[old.index - Graph::kFirstReplaced]
-                                  : nodes_[old.index];
-  }
   void addOutput(ValueId old, OutputRole role);
   void freeName(llvm::StringRef name);
 

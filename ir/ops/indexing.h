@@ -1,4 +1,5 @@
-// Gathers and scatters, and top-k: parts of the shape family in files of their own.
+// Gathers and scatters, and top-k: parts of the shape family in files of their own, and what these
+// files share.
 #pragma once
 
 #include "ir/builder.h"
@@ -9,6 +10,9 @@ namespace isthmus {
 
 void registerIndexingOps(OpRegistry &r); // gather_elements, gather_nd, scatter_elements, scatter_nd
 void registerOrderOps(OpRegistry &r);    // top_k
+
+// `x` on [start, limit) of one axis; `x` itself if that is all. In shape.cc.
+ValueId sliceAxis(Builder &b, ValueId x, int64_t axis, int64_t start, int64_t limit);
 
 // For a gather, whose indices are operand 1: whether they name each place once, so that no element
 // is lost.

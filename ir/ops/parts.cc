@@ -3,7 +3,7 @@
 // is put together in place.
 
 #include "ir/factors.h"
-#include "ir/ops/families.h"
+#include "ir/ops/indexing.h"
 #include "ir/ops/signs.h"
 #include "ir/rank.h"
 #include "llvm/ADT/STLExtras.h"
@@ -49,21 +49,11 @@ int64_t offsetOfPart(const OpCall &c) {
   return whole == 0 ? 0 : x.bytes() / whole * c.attrs->getInt("start");
 }
 
-// `x` on [start, start + size) of the axis; `x` itself if that is all.
-ValueId slicedFrom(Builder &b, ValueId x, int64_t axis, int64_t start, int64_t size) {
-  const Dims dims = b.type(x).dims;
-  if (size == dims[axis])
-    return x;
-  Ints starts(dims.size(), 0), limits(dims.begin(), dims.end());
-  starts[axis] = start;
-  limits[axis] = start + size;
-  return b.create("slice", {x}, {{"starts", starts}, {"limits", limits}});
-}
-
 ValueList expandPart(ExpandContext &c) {
   const ValueId x = c.operands[0];
-  return {slicedFrom(c.b, x, axisFromFront(c.attrs.getInt("axis"), c.b.type(x).rank()),
-                     c.attrs.getInt("start"), c.attrs.getInt("size"))};
+  const int64_t start = c.attrs.getInt("start");
+  return {sliceAxis(c.b, x, axisFromFront(c.attrs.getInt("axis"), c.b.type(x).rank()), start,
+                    start + c.attrs.getInt("size"))};
 }
 
 // --- write_part
@@ -98,10 +88,10 @@ ValueList expandWritePart(ExpandContext &c) {
   }
   ValueList all;
   if (start > 0)
-    all.push_back(slicedFrom(c.b, c.operands[1], axis, 0, start));
+    all.push_back(sliceAxis(c.b, c.operands[1], axis, 0, start));
   all.push_back(part);
   if (end < size)
-    all.push_back(slicedFrom(c.b, c.operands[1], axis, end, size - end));
+    all.push_back(sliceAxis(c.b, c.operands[1], axis, end, size));
   return {all.size() == 1 ? part : c.b.create("concat", all, {{"axis", axis}})};
 }
 

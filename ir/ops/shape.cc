@@ -189,17 +189,6 @@ ValueId sliceOf(Builder &b, ValueId x, Ints starts, Ints limits, Ints steps = {}
       {{"starts", std::move(starts)}, {"limits", std::move(limits)}, {"steps", std::move(steps)}});
 }
 
-// `x` restricted to [start, limit) on one axis.
-ValueId sliceAxis(Builder &b, ValueId x, int64_t axis, int64_t start, int64_t limit) {
-  const Dims &dims = b.type(x).dims;
-  if (start == 0 && limit == dims[axis])
-    return x;
-  Ints starts(dims.size(), 0), limits = ints(dims);
-  starts[axis] = start;
-  limits[axis] = limit;
-  return sliceOf(b, x, starts, limits);
-}
-
 // `x` reversed along some axes.
 ValueId reverse(Builder &b, ValueId x, const std::vector<bool> &axes) {
   if (!llvm::is_contained(axes, true))
@@ -874,6 +863,16 @@ std::vector<OpDef> joiningRows() {
 }
 
 } // namespace
+
+ValueId sliceAxis(Builder &b, ValueId x, int64_t axis, int64_t start, int64_t limit) {
+  const Dims &dims = b.type(x).dims;
+  if (start == 0 && limit == dims[axis])
+    return x;
+  Ints starts(dims.size(), 0), limits = ints(dims);
+  starts[axis] = start;
+  limits[axis] = limit;
+  return sliceOf(b, x, starts, limits);
+}
 
 void registerShapeOps(OpRegistry &r) {
   r.add(movingRows());

@@ -25,4 +25,13 @@ void registerPlainKernels(KernelTable &table) {
   registerPlainOptimizer(table);
 }
 
+const KernelTable &plainKernels() {
+  static const KernelTable *table = [] {
+    auto *t = new KernelTable;
+    registerPlainKernels(*t);
+    return t;
+  }();
+  return *table;
+}
+
 } // namespace isthmus

@@ -8,6 +8,7 @@
 namespace isthmus {
 
 void registerPlainKernels(KernelTable &table); // all of the below
+const KernelTable &plainKernels();              // a table of them alone
 
 void registerPlainElementwise(KernelTable &table);
 void registerPlainActivation(KernelTable &table);

@@ -17,13 +17,14 @@ class Chunking {
 public:
   Chunking(const Graph &g, const ChunkRegion &region, int64_t chunks)
       : g_(g), region_(region), chunks_(chunks), r_(g), isEmitted_(unsigned(g.numNodes())),
-        originals_(g.numValues()) {}
+        readWhole_(unsigned(g.numValues())), originals_(g.numValues()) {}
 
   Graph run() {
     r_.copyInputs();
     for (const Input &i : g_.inputs())
       originals_[i.value.index] = r_.map(i.value);
     findTurns();
+    findReadWhole();
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       if (!region_.has(NodeId(i)))
         emit(NodeId(i));
@@ -177,7 +178,7 @@ private:
       return;
     }
     chunksOf_[v].push_back(made);
-    if (!isReadWhole(v))
+    if (!readWhole_.test(v.index))
       return;
     const int64_t axis = region_.axes.lookup(v);
     ValueList operands{made};
@@ -227,17 +228,13 @@ private:
     return made = r_.to().node(id).firstResult;
   }
 
-  bool isReadWhole(ValueId v) {
-    if (readWhole_.empty()) {
-      readWhole_.resize(g_.numValues());
-      for (uint32_t i = 0; i < g_.numNodes(); ++i)
-        if (!region_.has(NodeId(i)))
-          for (ValueId o : g_.node(NodeId(i)).operands)
-            readWhole_[o.index] = true;
-      for (ValueId o : g_.outputs())
-        readWhole_[o.index] = true;
-    }
-    return readWhole_[v.index];
+  void findReadWhole() {
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (!region_.has(NodeId(i)))
+        for (ValueId o : g_.node(NodeId(i)).operands)
+          readWhole_.set(o.index);
+    for (ValueId o : g_.outputs())
+      readWhole_.set(o.index);
   }
 
   // --- What was replaced
@@ -272,28 +269,16 @@ private:
 
   void keepReplaced(NodeId id) {
     const Node &n = g_.node(id);
-    ValueList operands;
+    ValueList operands, whole;
     for (ValueId v : n.operands)
       operands.push_back(original(v));
-    llvm::SmallVector<std::string, 2> names;
-    for (uint32_t i = 0; i < n.numResults; ++i)
-      names.push_back(g_.valueName(n.result(i)).str());
-    auto made = r_.to().addReplaced(*n.op, operands, n.attrs, names, n.phase);
-    if (!made)
-      ISTHMUS_CHECK(false, "a node that cannot be kept: " + toString(made.takeError()));
-    Node &kept = r_.to().editNode(*made);
-    kept.marks = n.marks;
-    kept.device = n.device;
-    kept.loc = n.loc;
-    kept.from.sourceIndex = Graph::isReplaced(id) ? n.from.sourceIndex : sourceOf(id);
-    // What restored the node's results restores those of the kept node; readers read what was made.
-    llvm::SmallVector<ValueId, 2> whole;
     for (uint32_t i = 0; i < n.numResults; ++i)
       whole.push_back(r_.map(n.result(i)));
-    r_.setMap(id, *made);
+    const NodeId kept = r_.copyReplaced(id, operands);
+    r_.to().editNode(kept).from.sourceIndex = sourceOf(id);
     for (uint32_t i = 0; i < n.numResults; ++i) {
-      originals_[n.result(i).index] = kept.result(i);
-      if (!Graph::isReplaced(id))
+      originals_[n.result(i).index] = r_.to().node(kept).result(i);
+      if (!Graph::isReplaced(id)) // readers read what the chunks made
         r_.setMap(n.result(i), whole[i]);
     }
   }
@@ -326,7 +311,7 @@ private:
   llvm::SmallSet<uint32_t, 4> turnsEmitted_;
   llvm::DenseMap<ValueId, std::vector<ValueId>> chunksOf_;
   llvm::DenseMap<ValueId, ValueId> parts_; // of the chunk that is emitted
-  std::vector<bool> readWhole_;            // by value: outside of the region
+  llvm::BitVector readWhole_;              // by value: outside of the region
   std::vector<ValueId> originals_;         // by value: the new graph's, replaced ones included
   std::vector<Marked> marked_;
 };

@@ -81,6 +81,7 @@ private:
     return true;
   }
 
+  // Whether the node is a sum that chunks would round, of values that may as well be whole.
   bool roundsSmallSum(const Node &n, const Factors &f, uint32_t factor) const {
     const bool isSum = llvm::any_of(
         f.results, [&](const Factors::Axes &axes) { return !Factors::axisOf(axes, factor); });

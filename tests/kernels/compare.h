@@ -12,14 +12,6 @@
 
 namespace isthmus::testing {
 
-inline const KernelTable &plainKernels() {
-  static const KernelTable *table = [] {
-    auto *t = new KernelTable;
-    registerPlainKernels(*t);
-    return t;
-  }();
-  return *table;
-}
 inline const KernelTable &gridKernels() {
   static const KernelTable *table = [] {
     auto *t = new KernelTable;

@@ -15,22 +15,13 @@ using Values = std::vector<double>;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-const KernelTable &kernels() {
-  static const KernelTable *table = [] {
-    auto *t = new KernelTable;
-    registerPlainKernels(*t);
-    return t;
-  }();
-  return *table;
-}
-
 std::vector<Values> runAll(llvm::StringRef text, std::vector<Values> values) {
   auto e = parseExample(text);
   std::vector<Tensor> operands;
   for (size_t i = 0; i < values.size(); ++i)
     operands.push_back(fromDoubles(e->call.operands[i], values[i]));
   std::vector<Values> out;
-  for (const Tensor &t : llvm::cantFail(interpretCall(kernels(), e->call, operands, {1, {}})))
+  for (const Tensor &t : llvm::cantFail(interpretCall(plainKernels(), e->call, operands, {1, {}})))
     out.push_back(toDoubles(t));
   return out;
 }
@@ -53,7 +44,7 @@ Values gradient(llvm::StringRef text, std::vector<Values> values, size_t by) {
   at[seed] = fromDoubles(g.type(y), Values(size_t(g.type(y).elements()), 1));
   auto grads = llvm::cantFail(gradients(g, {y}, {in[by]}, {seed}));
   setOutputs(g, {grads[0]});
-  return toDoubles(llvm::cantFail(interpret(kernels(), g, at, {1, {}}))[0]);
+  return toDoubles(llvm::cantFail(interpret(plainKernels(), g, at, {1, {}}))[0]);
 }
 
 void expectSame(Values got, Values want) {

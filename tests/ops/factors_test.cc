@@ -12,15 +12,6 @@
 namespace isthmus {
 namespace {
 
-const KernelTable &plainKernels() {
-  static const KernelTable *table = [] {
-    auto *t = new KernelTable;
-    registerPlainKernels(*t);
-    return t;
-  }();
-  return *table;
-}
-
 std::vector<Tensor> run(const KernelTable &kernels, const OpDef &op, const Attrs &attrs,
                         llvm::ArrayRef<Tensor> operands) {
   OpCall call;

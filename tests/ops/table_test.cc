@@ -17,20 +17,11 @@
 namespace isthmus {
 namespace {
 
-const KernelTable &kernels() {
-  static const KernelTable *table = [] {
-    auto *t = new KernelTable;
-    registerPlainKernels(*t);
-    return t;
-  }();
-  return *table;
-}
-
 const InterpretOptions kOneThread = {1, {7, 3}};
 
 std::vector<Tensor> run(const Example &e, llvm::ArrayRef<Tensor> operands,
                         const InterpretOptions &options = kOneThread) {
-  return llvm::cantFail(interpretCall(kernels(), e.call, operands, options));
+  return llvm::cantFail(interpretCall(plainKernels(), e.call, operands, options));
 }
 
 std::vector<std::string> rowNames() {
@@ -64,7 +55,9 @@ TEST_P(OpTable, HasExamplesAndAGradient) {
   EXPECT_NE(row().differentiable, Differentiable::Missing);
 }
 
-TEST_P(OpTable, HasAKernel) { EXPECT_TRUE(row().is(kView) || !kernels().of(GetParam()).empty()); }
+TEST_P(OpTable, HasAKernel) {
+  EXPECT_TRUE(row().is(kView) || !plainKernels().of(GetParam()).empty());
+}
 
 TEST_P(OpTable, CostIsANumber) {
   forEachExample([](const Example &e, const std::vector<Tensor> &) {
@@ -135,7 +128,7 @@ TEST_P(OpTable, ExpansionGivesTheSame) {
     ASSERT_EQ(made.size(), e.call.results.size());
     for (ValueId v : made) // an operand may itself be a result
       g.addOutput(b.create("identity", {v}));
-    auto expanded = llvm::cantFail(interpret(kernels(), g, inputs, kOneThread));
+    auto expanded = llvm::cantFail(interpret(plainKernels(), g, inputs, kOneThread));
     auto direct = run(e, operands);
     for (size_t r = 0; r < made.size(); ++r) {
       ASSERT_EQ(expanded[r].type, direct[r].type);
@@ -163,7 +156,7 @@ TEST_P(OpTable, InPlaceGivesTheSameBits) {
       if (place.operand >= operands.size() ||
           operands[place.operand].bytes() != want[place.result].bytes())
         continue;
-      auto kernel = llvm::cantFail(kernels().prepare(e.call, {1}));
+      auto kernel = llvm::cantFail(plainKernels().prepare(e.call, {1}));
       std::vector<Tensor> results;
       llvm::SmallVector<const void *, 4> in;
       llvm::SmallVector<void *, 4> out;
@@ -253,7 +246,7 @@ struct Function { // a graph, and the inputs at which it is evaluated
 };
 
 double weighted(const Function &f, const Graph &g, llvm::ArrayRef<Tensor> weights) {
-  auto outputs = llvm::cantFail(interpret(kernels(), g, f.at, kOneThread));
+  auto outputs = llvm::cantFail(interpret(plainKernels(), g, f.at, kOneThread));
   double sum = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {
     auto y = toDoubles(outputs[i]), w = toDoubles(weights[i]);
@@ -300,7 +293,7 @@ llvm::Expected<std::optional<Function>> checkGradients(const Function &f) {
       outputs.push_back((*grads)[i]);
     }
   setOutputs(g, outputs);
-  auto found = llvm::cantFail(interpret(kernels(), g, d.at, kOneThread));
+  auto found = llvm::cantFail(interpret(plainKernels(), g, d.at, kOneThread));
   const double h = 1e-5;
   for (size_t i = 0; i < xs.size(); ++i) {
     std::vector<double> x = toDoubles(f.at.lookup(xs[i])), analytic(x.size());
@@ -396,7 +389,7 @@ llvm::Expected<RoundedGradients> roundedGradients(const Function &f) {
       llvm::SmallVector<Tensor, 4> operands;
       for (ValueId v : n.operands)
         operands.push_back(now.lookup(v));
-      auto results = interpretCall(kernels(), g.call(NodeId(i)), operands, kOneThread);
+      auto results = interpretCall(plainKernels(), g.call(NodeId(i)), operands, kOneThread);
       if (!results)
         return results.takeError();
       for (uint32_t r = 0; r < n.numResults; ++r) {
@@ -544,7 +537,7 @@ std::optional<Tensor> rebuilt(const Example &e, llvm::ArrayRef<Tensor> operands,
   if (!back)
     return std::nullopt;
   g.addOutput(back);
-  return llvm::cantFail(interpret(kernels(), g, at, kOneThread))[0];
+  return llvm::cantFail(interpret(plainKernels(), g, at, kOneThread))[0];
 }
 
 // Checks f64 and f32 on the row's domain, and the 16-bit types if the inverse restores bits.

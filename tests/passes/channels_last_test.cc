@@ -22,17 +22,8 @@
 namespace isthmus {
 namespace {
 
-const KernelTable &kernels() {
-  static const KernelTable *table = [] {
-    auto *t = new KernelTable;
-    registerPlainKernels(*t);
-    return t;
-  }();
-  return *table;
-}
-
 std::vector<Tensor> outputsOf(const Graph &g, const NamedTensors &inputs) {
-  return llvm::cantFail(interpret(kernels(), g, byValue(g, inputs), {1, {7, 3}}));
+  return llvm::cantFail(interpret(plainKernels(), g, byValue(g, inputs), {1, {7, 3}}));
 }
 
 ValueList paramsOf(const Graph &g) {

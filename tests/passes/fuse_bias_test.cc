@@ -19,15 +19,6 @@
 namespace isthmus {
 namespace {
 
-const KernelTable &plainKernels() {
-  static const KernelTable *table = [] {
-    auto *t = new KernelTable;
-    registerPlainKernels(*t);
-    return t;
-  }();
-  return *table;
-}
-
 Graph training(Graph g) {
   ValueList params;
   for (const Input &i : g.inputs())

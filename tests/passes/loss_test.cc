@@ -15,17 +15,12 @@ namespace {
 
 double interpreted(const Graph &g, const std::vector<std::vector<double>> &inputs,
                    std::vector<double> *gradient = nullptr) {
-  static const KernelTable *table = [] {
-    auto *t = new KernelTable;
-    registerPlainKernels(*t);
-    return t;
-  }();
   llvm::DenseMap<ValueId, Tensor> at;
   for (size_t i = 0; i < g.inputs().size(); ++i) {
     ValueId v = g.inputs()[i].value;
     at[v] = fromDoubles(g.type(v), inputs[i]);
   }
-  auto outputs = llvm::cantFail(interpret(*table, g, at));
+  auto outputs = llvm::cantFail(interpret(plainKernels(), g, at));
   if (gradient)
     *gradient = toDoubles(outputs[1]);
   return toDoubles(outputs[0])[0];

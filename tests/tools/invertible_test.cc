@@ -13,15 +13,6 @@
 namespace isthmus {
 namespace {
 
-const KernelTable &kernels() {
-  static const KernelTable *table = [] {
-    auto *t = new KernelTable;
-    registerPlainKernels(*t);
-    return t;
-  }();
-  return *table;
-}
-
 using Values = llvm::DenseMap<ValueId, Tensor>;
 
 struct Net {
@@ -53,14 +44,14 @@ struct Net {
   Values forwards() const {
     Values known = weights;
     known[graph.inputs()[0].value] = x;
-    return llvm::cantFail(deriveValues(kernels(), graph, known));
+    return llvm::cantFail(deriveValues(plainKernels(), graph, known));
   }
   // The values that follow from the weights and the named values.
   Values backwards(const Values &from, std::initializer_list<const char *> names) const {
     Values known = weights;
     for (const char *name : names)
       known[graph.find(name)] = from.lookup(graph.find(name));
-    return llvm::cantFail(deriveValues(kernels(), graph, known));
+    return llvm::cantFail(deriveValues(plainKernels(), graph, known));
   }
 
 private:
@@ -212,13 +203,13 @@ TEST(Invertible, NormBeforeLeakyRelu) {
             var = given(InputKind::State, "var", channels, 0.5);
     NodeId norm = b.createNode("batch_norm", {x, scale, bias, mean, var}, {{"training", training}});
     ValueId y = b.create("leaky_relu", {g.node(norm).result(0)}, {{"alpha", 0.1}});
-    Values all = llvm::cantFail(deriveValues(kernels(), g, known));
+    Values all = llvm::cantFail(deriveValues(plainKernels(), g, known));
     Values less = known;
     less.erase(x);
     less[y] = all[y];
     for (uint32_t r : {1, 2})
       less[g.node(norm).result(r)] = all[g.node(norm).result(r)];
-    Values back = llvm::cantFail(deriveValues(kernels(), g, less));
+    Values back = llvm::cantFail(deriveValues(plainKernels(), g, less));
     EXPECT_LE(errorOf(back.lookup(x), all[x]), 1e-12);
   }
 }
@@ -234,8 +225,8 @@ TEST(Invertible, NothingIsDividedByWhatMayBeZero) {
     ValueId s = b.create(factor, {c});
     ValueId y = b.mul(x, b.reshape(b.scale(s, 0.5), {7}));
     Values known = {{x, draw(type, 1, {-1, 1})}, {c, draw(type, 2, {-1, 1})}};
-    Values all = llvm::cantFail(deriveValues(kernels(), g, known));
-    Values back = llvm::cantFail(deriveValues(kernels(), g, {{c, known[c]}, {y, all[y]}}));
+    Values all = llvm::cantFail(deriveValues(plainKernels(), g, known));
+    Values back = llvm::cantFail(deriveValues(plainKernels(), g, {{c, known[c]}, {y, all[y]}}));
     if (llvm::StringRef(factor) == "relu") {
       EXPECT_FALSE(back.count(x));
     } else {
@@ -260,8 +251,9 @@ TEST(Invertible, GatherOfAPermutation) {
       ValueId y = isTuples ? b.create("gather_nd", {x, indices})
                            : b.create("gather", {x, indices}, {{"axis", int64_t(1)}});
       Values known = {{x, draw(type, 1, {-1, 1})}, {indices, data.data}};
-      Values all = llvm::cantFail(deriveValues(kernels(), g, known));
-      Values back = llvm::cantFail(deriveValues(kernels(), g, {{indices, data.data}, {y, all[y]}}));
+      Values all = llvm::cantFail(deriveValues(plainKernels(), g, known));
+      Values back =
+          llvm::cantFail(deriveValues(plainKernels(), g, {{indices, data.data}, {y, all[y]}}));
       ASSERT_EQ(back.count(x), isPermutation ? 1u : 0u);
       if (isPermutation) {
         EXPECT_TRUE(sameBits(back[x], known[x]));
@@ -279,8 +271,8 @@ TEST(Invertible, MatricesOfWeightsAlone) {
             w = llvm::cantFail(g.addInput(kind, "w", type));
     ValueId y = b.create("matmul", {x, w});
     Values known = {{x, draw(type, 1, {-1, 1})}, {w, draw(type, 2, {-1, 1})}};
-    Values all = llvm::cantFail(deriveValues(kernels(), g, known));
-    Values back = llvm::cantFail(deriveValues(kernels(), g, {{w, known[w]}, {y, all[y]}}));
+    Values all = llvm::cantFail(deriveValues(plainKernels(), g, known));
+    Values back = llvm::cantFail(deriveValues(plainKernels(), g, {{w, known[w]}, {y, all[y]}}));
     EXPECT_EQ(back.count(x), kind == InputKind::Param ? 1u : 0u);
   }
 }
