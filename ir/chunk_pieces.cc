@@ -20,7 +20,7 @@ public:
         findOf(NodeId(i));
       else if (n.isClone() && g_.node(n.from.origin).is(StandIn::Chunk))
         copyOf(n);
-      else if (n.is(StandIn::Boundary))
+      else if ((n.is(StandIn::Boundary) || n.is(StandIn::Transfer)) && !n.operands.empty())
         out_.of[n.firstResult.index] = out_.of[n.operands[0].index];
     return std::move(out_);
   }

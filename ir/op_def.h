@@ -151,10 +151,13 @@ enum Trait : uint32_t {
                              // smallest of their sizes, and larger indices may be valid
   kTransfer = 1 << 7,        // copies operand 0 into another memory while later nodes run: result 0
                              // is complete after a wait for result 1, a token
-  kWait = 1 << 8,            // waits for operand 1, the token that was made together with operand 0
+  kWait = 1 << 8,            // waits for operand 1, the token of a node that makes or reads operand 0
   kTellsResultBits = 1 << 9, // its gradient tests which result elements equal a bound that many of
                              // them have, such as zero: an inverse, which rounds, must not rebuild
                              // the result
+  kSend = 1 << 10,    // sends operand 0 to another device while later nodes run; result 0 is a token
+  kReceive = 1 << 11, // receives result 0 from another device while later nodes run: it is complete
+                      // after a wait for result 1, a token
 };
 
 // What is known about the signs of a value's elements, NaN apart. Each case implies the one before.
@@ -281,6 +284,7 @@ struct OpDef {
   bool variadic = false, variadicResults = false;
 
   bool is(Trait t) const { return traits & t; }
+  bool isMessage() const { return traits & (kSend | kReceive); }
   unsigned maxOperands() const { return variadic ? ~0u : unsigned(operandNames.size()); }
   std::string resultName(unsigned i) const; // "mean"; numbered where results are variadic
   const AttrDef *attr(llvm::StringRef name) const;

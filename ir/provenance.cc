@@ -44,13 +44,14 @@ bool isEncodingOp(llvm::StringRef op) {
 
 // The kind of a node that restores a value, by its op. Inverses and helpers compute alike.
 StandIn kindByOp(const Node &n) {
-  return n.op->is(kStopsGradient)                 ? StandIn::Boundary
-         : n.op->is(kTransfer) || n.op->is(kWait) ? StandIn::Transfer
-         : isEncodingOp(n.op->name)               ? StandIn::Encoding
-                                                  : StandIn::Inverse;
+  return n.op->is(kStopsGradient)                                        ? StandIn::Boundary
+         : n.op->is(kTransfer) || n.op->isMessage() || n.op->is(kWait) ? StandIn::Transfer
+         : isEncodingOp(n.op->name)                                    ? StandIn::Encoding
+                                                                       : StandIn::Inverse;
 }
 
-// Whether the node passes its first operand on, in either memory.
+// Whether the node passes its first operand on, in any memory. (The token of a send stands for what
+// was sent.)
 bool passesOn(const Node &n) { return n.is(StandIn::Boundary) || n.is(StandIn::Transfer); }
 
 // A node of `op` without attributes of its own, to number it.
@@ -288,9 +289,9 @@ private:
       report(id, "'{0}' is of kind '{1}' for '{2}', which '{3}' cannot be", name(id),
              standInName(n.from.kind), name(whole), n.op->name);
     } else if (passesOn(n)) {
-      if (numbers_[n.operands[0].index] != whole.index)
+      if (n.operands.empty() || numbers_[n.operands[0].index] != whole.index)
         report(id, "'{0}' restores '{1}', but passes on {2}; expected '{1}' or what stands for it",
-               name(id), name(whole), shown(n.operands[0]));
+               name(id), name(whole), n.operands.empty() ? "nothing" : shown(n.operands[0]));
       numbers_[n.firstResult.index] = whole.index;
     } else if (n.op->effect == Effect::Pure) {
       numberNode(n, numbers_);

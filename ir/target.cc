@@ -20,7 +20,7 @@ double Target::seconds(const OpCall &call) const {
 }
 
 double Target::estimatedSeconds(const OpCall &call) const {
-  if (call.op->is(kView) || call.op->is(kTransfer))
+  if (call.op->is(kView) || call.op->is(kTransfer) || call.op->isMessage())
     return 0;
   Cost c = costOf(call);
   return launchSeconds + std::max(c.flops / flopsPerSecondOf(call), c.bytes / bytesPerSecond);

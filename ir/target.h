@@ -46,7 +46,7 @@ struct Target {
 
   int64_t rounded(int64_t bytes) const { return (bytes + alignment - 1) / alignment * alignment; }
   llvm::Expected<int64_t> workspaceBytes(const OpCall &call) const {
-    return workspace ? workspace(call) : 0;
+    return workspace && !call.op->isMessage() ? workspace(call) : 0;
   }
   double flopsPerSecondOf(const OpCall &call) const;
   double seconds(const OpCall &call) const; // on the compute units; zero for views and transfers

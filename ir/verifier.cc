@@ -1,8 +1,10 @@
 #include "ir/verifier.h"
 
+#include "ir/place.h"
 #include "ir/provenance.h"
 #include "ir/rank.h"
 #include "ir/spelling.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -11,7 +13,8 @@ namespace {
 
 class Verifier {
 public:
-  Verifier(const Graph &g, VerifyOptions options) : g_(g), options_(options) {}
+  Verifier(const Graph &g, VerifyOptions options)
+      : g_(g), options_(options), hasMessages_(hasMessages(g)) {}
 
   std::vector<Violation> run() {
     checkInputs();
@@ -90,6 +93,10 @@ private:
       checkMeaning(id);
     if (operandsAreThere)
       checkTokens(id);
+    if (operandsAreThere && n.op->isMessage())
+      checkMessage(id);
+    if (operandsAreThere)
+      checkDevices(id);
     checkOrigin(id);
     checkStandIn(id);
     for (NodeId a : n.from.after)
@@ -172,9 +179,13 @@ private:
     const Node &n = g_.node(id);
     if (n.operands.size() < 2)
       return; // reported by its shape rule
-    const NodeId made = g_.value(n.operands[0]).def;
+    const NodeId made = g_.value(n.operands[1]).def;
+    if (made && g_.node(made).op->is(kSend) && g_.node(made).operands[0] == n.operands[0]) {
+      isWaitedFor_.insert(n.operands[1]);
+      return;
+    }
     const ValueId token = made ? tokenOf(made) : ValueId();
-    if (!token || n.operands[1] != token) {
+    if (!token || n.operands[1] != token || g_.value(n.operands[0]).def != made) {
       report(id, "'{0}' waits for '{1}', which did not come with '{2}'", name(id),
              name(n.operands[1]), name(n.operands[0]));
       return;
@@ -187,6 +198,74 @@ private:
                "'{0}' does not hold '{1}', which '{2}' may still be reading; expected it among "
                "its operands",
                name(id), name(v), name(made));
+  }
+
+  // Both ends of a message tell the same tag and type, and each the device of the other.
+  void checkMessage(NodeId id) {
+    const Node &n = g_.node(id);
+    if (!n.attrs.find("tag"))
+      return; // reported by its attributes
+    const int64_t tag = n.attrs.getInt("tag");
+    if (n.op->is(kSend)) {
+      if (auto [it, isFirst] = sends_.try_emplace(tag, id); !isFirst)
+        report(id, "'{0}' and '{1}' both send with tag {2}; expected a number of its own",
+               name(it->second), name(id), tag);
+      if (const NodeId end = receives_.lookup(tag))
+        report(end, "'{0}' receives what '{1}' sends later, so it would wait for ever", name(end),
+               name(id));
+      return;
+    }
+    if (auto [it, isFirst] = receives_.try_emplace(tag, id); !isFirst)
+      report(id, "'{0}' and '{1}' both receive tag {2}", name(it->second), name(id), tag);
+    if (n.operands.empty()) {
+      if (const NodeId from = sends_.lookup(tag))
+        report(id, "'{0}' receives what '{1}' sends; expected the token '{2}' as operand",
+               name(id), name(from), name(g_.node(from).firstResult));
+      return;
+    }
+    const NodeId from = g_.value(n.operands[0]).def;
+    const Node *s = from ? &g_.node(from) : nullptr;
+    if (!s || !s->op->is(kSend))
+      report(id, "'{0}' reads '{1}'; expected the token of a send", name(id), name(n.operands[0]));
+    else if (s->attrs.getInt("tag") != tag)
+      report(id, "'{0}' receives tag {1}, but '{2}' sends tag {3}", name(id), tag, name(from),
+             s->attrs.getInt("tag"));
+    else if (s->attrs.getString("to") != deviceOf(n) || n.attrs.getString("from") != deviceOf(*s))
+      report(id,
+             "'{0}' receives on {1} from {2}, but '{3}' sends from {4} to {5}; expected the same "
+             "devices at both ends",
+             name(id), deviceOf(n), n.attrs.getString("from"), name(from), deviceOf(*s),
+             s->attrs.getString("to"));
+    else if (g_.type(n.firstResult) != g_.type(s->operands[0]))
+      report(id, "'{0}' receives {1}, but '{2}' sends {3}", name(id), g_.type(n.firstResult).str(),
+             name(from), g_.type(s->operands[0]).str());
+  }
+
+  // In a graph with messages, a node reads no result of another device's nodes, but by a message.
+  // Inputs of kind `param` and `state` are on the device of their first reader.
+  void checkDevices(NodeId id) {
+    if (!hasMessages_ || Graph::isReplaced(id))
+      return;
+    const Node &n = g_.node(id);
+    for (ValueId v : n.operands) {
+      const NodeId def = g_.value(v).def;
+      if (!def || n.op->is(kReceive) || Graph::isReplaced(def) || isInInput(v))
+        continue;
+      if (deviceOf(g_.node(def)) != deviceOf(n))
+        report(id, "'{0}' runs on {1} and reads '{2}', which is on {3}; expected a send there and "
+                   "a receive here",
+               name(id), deviceOf(n), name(v), deviceOf(g_.node(def)));
+    }
+  }
+
+  // Whether the value is a view of a graph input.
+  bool isInInput(ValueId v) const {
+    while (const NodeId def = g_.value(v).def) {
+      if (!g_.node(def).op->is(kView) || g_.node(def).operands.empty())
+        return false;
+      v = g_.node(def).operands[0];
+    }
+    return true;
   }
 
   void checkOrigin(NodeId id) {
@@ -301,7 +380,9 @@ private:
 
   const Graph &g_;
   VerifyOptions options_;
+  const bool hasMessages_;
   llvm::DenseSet<ValueId> isWaitedFor_;
+  llvm::DenseMap<int64_t, NodeId> sends_, receives_; // by tag
   std::vector<Violation> found_;
 };
 

@@ -53,7 +53,7 @@ int64_t availableBytes() {
 class CpuDevice : public Device {
 public:
   CpuDevice(const KernelTable &kernels, const CpuOptions &o)
-      : kernels_(kernels), slowedTo_(o.linkBytesPerSecond) {
+      : kernels_(kernels), options_(o), slowedTo_(o.linkBytesPerSecond) {
     constexpr double kCopied = 5e9; // bytes per second, one thread
     threads_ = o.threads > 0 ? o.threads : defaultThreads();
     target_.linkBytesPerSecond = slowedTo_ > 0 ? slowedTo_ : kCopied;
@@ -72,6 +72,11 @@ public:
   }
 
   std::string name() const override { return "cpu:0"; }
+  llvm::Expected<std::unique_ptr<Device>> another(llvm::StringRef name) override {
+    if (llvm::Error e = checkKind(name))
+      return e;
+    return makeCpuDevice(kernels_, options_);
+  }
   bool sharesHostMemory() const override { return true; }
   const Target &target() override { return target_; }
 
@@ -151,7 +156,17 @@ protected:
     return link ? *link : link.emplace(slowedTo_);
   }
 
+  static llvm::Error checkKind(llvm::StringRef name) {
+    if (name == "cpu" || name.startswith("cpu:"))
+      return llvm::Error::success();
+    return makeError(ErrorKind::Device,
+                     "the graph has nodes on '{0}', and the step runs on a cpu; expected devices "
+                     "cpu:0, cpu:1, ..., which --devices gives in their place",
+                     name);
+  }
+
   const KernelTable &kernels_;
+  const CpuOptions options_;
   int threads_;
   RandomKey random_;
   Target target_;
@@ -164,6 +179,9 @@ class CountingDevice : public CpuDevice {
 public:
   using CpuDevice::CpuDevice;
   std::string name() const override { return "counting"; }
+  llvm::Expected<std::unique_ptr<Device>> another(llvm::StringRef) override {
+    return makeCountingDevice(kernels_, options_);
+  }
   bool computes() const override { return false; }
   bool sharesHostMemory() const override { return false; }
   // Returns an address that is never read, so that large models can be counted on small machines.

@@ -35,6 +35,12 @@ public:
   virtual ~Device() = default;
 
   virtual std::string name() const = 0; // "cpu:0"
+  // A second device of the same kind and options, for another place of a step. Error: the name is
+  // one of another kind, or of a device that is not there.
+  virtual llvm::Expected<std::unique_ptr<Device>> another(llvm::StringRef name) {
+    return makeError(ErrorKind::Unsupported, "a step over several devices runs on cpu:0, cpu:1, "
+                     "..., and '{0}' beside '{1}' is not supported", name, this->name());
+  }
   // The device as passes see it: alignment, workspaces, costs. Valid as long as the device.
   virtual const Target &target() = 0;
   // Whether values are computed; the counting device only counts bytes.

@@ -14,8 +14,9 @@ static Tensor copyOf(const Tensor &t) {
 
 llvm::Expected<std::unique_ptr<Executor>> Executor::create(const Graph &graph, const Layout &layout,
                                                            Device &device,
-                                                           llvm::ArrayRef<Tensor> shared) {
-  std::unique_ptr<Executor> e(new Executor(graph, layout, device));
+                                                           llvm::ArrayRef<Tensor> shared,
+                                                           Transport *transport) {
+  std::unique_ptr<Executor> e(new Executor(graph, layout, device, transport));
   if (llvm::Error err = e->prepare())
     return err;
   for (size_t i = 0; i < shared.size(); ++i)
@@ -30,8 +31,8 @@ llvm::Expected<std::unique_ptr<Executor>> Executor::create(const Graph &graph, c
   return e;
 }
 
-Executor::Executor(const Graph &graph, const Layout &layout, Device &device)
-    : graph_(graph), layout_(layout), device_(device), arena_("the arena", layout.arenaBytes),
+Executor::Executor(const Graph &graph, const Layout &layout, Device &device, Transport *transport)
+    : graph_(graph), layout_(layout), device_(device), transport_(transport), arena_("the arena", layout.arenaBytes),
       onHost_("the host's memory", layout.hostBytes), roots_(storageRoots(graph)),
       within_(storageOffsets(graph)), shared_(graph.inputs().size()),
       fed_(graph.inputs().size(), false), reads_(graph.numValues(), 0) {
@@ -58,9 +59,16 @@ Executor::~Executor() {
 
 llvm::Error Executor::prepare() {
   kernels_.resize(graph_.numNodes());
+  messages_.resize(graph_.numNodes());
   for (uint32_t i = 0; i < graph_.numNodes(); ++i) {
     NodeId id(i);
-    if (graph_.node(id).op->is(kView) || graph_.node(id).op->is(kTransfer))
+    const OpDef &op = *graph_.node(id).op;
+    if (op.isMessage() && !transport_)
+      return locate(makeError("'{0}' is a message between devices, and the graph runs on one "
+                              "alone; expected a program for each device",
+                              graph_.nodeName(id)),
+                    graph_.whereIs(id));
+    if (op.is(kView) || op.is(kTransfer) || op.isMessage())
       continue;
     auto kernel = device_.prepare(graph_.call(id));
     if (!kernel)
@@ -234,7 +242,7 @@ void Executor::endTransfersBefore(NodeId end) {
 llvm::Error Executor::runNode(NodeId id) {
   const Node &n = graph_.node(id);
   if (n.op->is(kWait))
-    if (llvm::Error e = device_.waitForTransfer(graph_.value(n.operands[0]).def.index))
+    if (llvm::Error e = waitFor(graph_.value(n.operands[1]).def))
       return e;
   if (n.op->is(kView)) { // no kernel runs
     liveBytes_ = arena_.liveBytes();
@@ -246,9 +254,36 @@ llvm::Error Executor::runNode(NodeId id) {
   if (llvm::Error e = takeResults(id, workspace))
     return e;
   liveBytes_ = arena_.liveBytes();
-  if (llvm::Error e = kernel ? launch(id, workspace) : startTransfer(id))
+  if (llvm::Error e = kernel              ? launch(id, workspace)
+                      : n.op->isMessage() ? startMessage(id)
+                                          : startTransfer(id))
     return e;
   giveBackDead(id, workspace);
+  return llvm::Error::success();
+}
+
+llvm::Error Executor::waitFor(NodeId started) {
+  if (graph_.node(started).op->isMessage())
+    return transport_->wait(messages_[started.index]);
+  return device_.waitForTransfer(started.index);
+}
+
+llvm::Error Executor::startMessage(NodeId id) {
+  const Node &n = graph_.node(id);
+  const bool isSend = n.op->is(kSend);
+  const ValueId v = isSend ? n.operands[0] : n.firstResult;
+  const int64_t bytes = device_.computes() ? graph_.type(v).bytes() : 0; // else nothing is there
+  const int64_t tag = n.attrs.getInt("tag");
+  // What is sent is complete first.
+  if (isSend)
+    if (llvm::Error e = device_.finish())
+      return e;
+  llvm::Expected<uint64_t> started =
+      isSend ? transport_->isend(n.attrs.getString("to"), tag, addressOf(v), bytes)
+                        : transport_->irecv(n.attrs.getString("from"), tag, addressOf(v), bytes);
+  if (!started)
+    return started.takeError();
+  messages_[id.index] = *started;
   return llvm::Error::success();
 }
 

@@ -5,6 +5,7 @@
 #include "ir/layout.h"
 #include "runtime/arena.h"
 #include "runtime/device.h"
+#include "runtime/transport.h"
 #include <map>
 
 namespace isthmus {
@@ -25,9 +26,13 @@ public:
   // `shared` has a tensor, or none, for each graph input, or is empty. Where the device computes in
   // the host's memory, steps read these tensors in place, so that parameters are not in memory
   // twice; elsewhere, and for inputs that steps overwrite, they are fed by copying.
+  //
+  // `transport` carries the messages of the graph, which is then the program of one device; it must
+  // outlive the executor.
   static llvm::Expected<std::unique_ptr<Executor>> create(const Graph &graph, const Layout &layout,
                                                           Device &device,
-                                                          llvm::ArrayRef<Tensor> shared = {});
+                                                          llvm::ArrayRef<Tensor> shared = {},
+                                                          Transport *transport = nullptr);
   ~Executor();
 
   // Sets the value of graph input `v` at the beginning of each step from now on. If steps overwrite
@@ -62,7 +67,7 @@ public:
   int64_t hostBytes() const { return layout_.hostBytes; } // host memory in use
 
 private:
-  Executor(const Graph &graph, const Layout &layout, Device &device);
+  Executor(const Graph &graph, const Layout &layout, Device &device, Transport *transport);
   llvm::Error prepare();
   llvm::Error allocate();
   bool mayShare(ValueId v, const Tensor &t) const;
@@ -72,6 +77,8 @@ private:
   void endTransfersBefore(NodeId end);
   llvm::Error launch(NodeId id, int64_t workspace);
   llvm::Error startTransfer(NodeId id);
+  llvm::Error startMessage(NodeId id);
+  llvm::Error waitFor(NodeId started);
   llvm::Error takeResults(NodeId id, int64_t workspace);
   void giveBackDead(NodeId id, int64_t workspace);
   llvm::Error restoreOverwritten();
@@ -87,6 +94,7 @@ private:
   const Graph &graph_;
   const Layout layout_;
   Device &device_;
+  Transport *const transport_;
   Arena arena_, onHost_;
   DeviceAddress arenaBase_ = nullptr, inputBase_ = nullptr, hostBase_ = nullptr;
   std::vector<ValueId> roots_;       // by value: the root of its views
@@ -100,7 +108,8 @@ private:
   };
   std::vector<Overwritten> overwritten_;  // inputs that a step overwrites with their next state
   bool holdsNext_ = false;                // they hold it, and it was not carried
-  std::vector<PreparedKernel *> kernels_; // by node; null for views and transfers
+  std::vector<PreparedKernel *> kernels_; // by node; null for views, transfers and messages
+  std::vector<uint64_t> messages_;        // by node: the transport's number of its message
   std::unique_ptr<Recording> recorded_;   // null if the device made none
   int64_t liveBytes_ = 0;                 // in the arena while the last node ran
   std::vector<uint32_t> reads_,

@@ -1,9 +1,18 @@
-// What runs a compiled step: its executor, the contents of its inputs, and what it measures.
+// What runs a compiled step: the executors of its devices, the contents of its inputs, and what it
+// measures.
 #pragma once
 
 #include "runtime/executor.h"
 
 namespace isthmus {
+
+// What one device of a step runs. Inputs and outputs are those of the whole graph, by index.
+struct SessionProgram {
+  std::string device;
+  const Graph *graph;
+  const Layout *layout;
+  llvm::ArrayRef<uint32_t> inputs, outputs;
+};
 
 class Session {
 public:
@@ -14,27 +23,51 @@ public:
   static llvm::Expected<std::unique_ptr<Session>> open(const Graph &graph, const Layout &layout,
                                                        Device &device, uint64_t seed,
                                                        std::vector<Tensor> inputs = {});
+  // The same for the programs of `graph`, which run beside one another, each on a thread of its
+  // own: the first on `device`, the others on devices like it. Programs must outlive the session.
+  // Errors also: a device that is of another kind.
+  static llvm::Expected<std::unique_ptr<Session>> open(const Graph &graph,
+                                                       std::vector<SessionProgram> programs,
+                                                       Device &device, uint64_t seed,
+                                                       std::vector<Tensor> inputs = {});
+  ~Session();
 
-  // Runs the graph. Random ops draw by the seed and `number`. Checks that the measured peak is the
-  // one that the layout has.
+  // Runs the graph. Random ops draw by the seed and `number`. Checks that the measured peaks are
+  // those that the layouts have. `progress`, if set, is called with the number of nodes done. If a
+  // device fails, the others end too, and the error is that of the first.
   llvm::Error step(uint64_t number, const std::function<void(size_t)> &progress = {});
   double stepSeconds() const { return stepSeconds_; } // of the last step
+  // By device: the seconds of the last step in which it did not wait for messages.
+  std::vector<double> busySeconds() const;
 
   // After a step: the sum of the loss's elements; none if no output is the loss, or the device does
   // not compute.
   llvm::Expected<std::optional<double>> loss();
 
-  Executor &executor() { return *executor_; }
+  // Inputs and outputs of the whole graph, as the executor of a device has them (executor.h).
+  llvm::Error feed(ValueId v, const Tensor &t);
+  llvm::Expected<Tensor> fetch(ValueId v);
+  llvm::Error carryState();
+
+  KernelCounts kernelCounts() const;
+  std::vector<int64_t> measuredPeakBytes() const; // by device
+  int64_t largestMeasuredPeak() const;
+
+  // The only device's.
+  Executor &executor();
 
 private:
-  Session(const Graph &graph, const Layout &layout, Device &device, uint64_t seed)
-      : graph_(graph), peakBytes_(layout.peakBytes), device_(device), seed_(seed) {}
+  struct Part;
+  class Workers;
+  Session(const Graph &graph, Device &device, uint64_t seed);
+  llvm::Error feedDefaults(llvm::ArrayRef<Tensor> inputs);
+  llvm::Error stepAll(uint64_t number, const std::function<void(size_t)> &progress);
 
   const Graph &graph_;
-  const int64_t peakBytes_;
   Device &device_;
   const uint64_t seed_;
-  std::unique_ptr<Executor> executor_;
+  std::vector<std::unique_ptr<Part>> parts_;
+  std::unique_ptr<Workers> workers_; // null with one device
   double stepSeconds_ = 0;
 };
 

@@ -19,6 +19,7 @@ void registerAllOps(OpRegistry &r) {
   registerRandomOps(r);
   registerOptimizerOps(r);
   registerTransferOps(r);
+  registerMessageOps(r);
 }
 
 } // namespace isthmus

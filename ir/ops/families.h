@@ -23,5 +23,6 @@ void registerRandomOps(OpRegistry &r); // dropout, uniform, normal
 void registerOptimizerOps(OpRegistry &r);
 void registerControlOps(OpRegistry &r);  // identity, stop_gradient
 void registerTransferOps(OpRegistry &r); // copies to the host's memory and back
+void registerMessageOps(OpRegistry &r);  // messages between devices
 
 } // namespace isthmus

@@ -145,7 +145,9 @@ private:
     b.loc = n.loc;
     ValueList operands;
     for (ValueId v : n.operands)
-      operands.push_back(!isCut(v) ? r_.map(v) : isMade(v) ? chunksOf_[v][size_t(k)] : part(v, k));
+      operands.push_back(!isCut(v)   ? r_.map(v)
+                         : isMade(v) ? chunksOf_[v][size_t(k)]
+                                     : part(v, k, n.device));
     Attrs attrs = n.attrs;
     if (isCut(n.firstResult)) {
       const Range range = rangeOf(k, n.firstResult);
@@ -199,9 +201,9 @@ private:
     return r_.to().node(id).firstResult;
   }
 
-  // Chunk k of a value from outside.
-  ValueId part(ValueId v, int64_t k) {
-    ValueId &made = parts_[v];
+  // Chunk k of a value from outside, for nodes on a device.
+  ValueId part(ValueId v, int64_t k, const std::string &device) {
+    ValueId &made = parts_[{v.index, device}];
     if (made)
       return made;
     const int64_t axis = region_.axes.lookup(v);
@@ -213,6 +215,7 @@ private:
                                         [](int64_t d) { return d == 1; });
     const NodeId def = g_.value(v).def;
     Builder b(r_.to(), def ? g_.node(def).phase : Phase::Forward);
+    b.device = device;
     Attrs attrs;
     if (liesThere) {
       attrs = {{"axis", axis}, {"start", range.start}, {"size", range.size}};
@@ -310,7 +313,8 @@ private:
   std::vector<NodeId> lastOf_; // by turn: its last node
   llvm::SmallSet<uint32_t, 4> turnsEmitted_;
   llvm::DenseMap<ValueId, std::vector<ValueId>> chunksOf_;
-  llvm::DenseMap<ValueId, ValueId> parts_; // of the chunk that is emitted
+  // Of the chunk that is emitted, by value and device.
+  std::map<std::pair<uint32_t, std::string>, ValueId> parts_;
   llvm::BitVector readWhole_;              // by value: outside of the region
   std::vector<ValueId> originals_;         // by value: the new graph's, replaced ones included
   std::vector<Marked> marked_;

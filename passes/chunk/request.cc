@@ -69,13 +69,17 @@ llvm::Expected<Graph> chunkedAsAsked(const Graph &g, llvm::ArrayRef<ChunkRequest
   return now;
 }
 
-// The number of examples: what axis 0 of all inputs is a multiple of. (Labels may have one for each
-// token of an example.)
-static llvm::Expected<int64_t> batchOf(const Graph &g, int64_t number) {
+// (Labels may have one for each token of an example.)
+int64_t examplesOf(const Graph &g) {
   int64_t batch = 0;
   for (const Input &i : g.inputs())
     if (const Dims &dims = g.type(i.value).dims; i.kind == InputKind::Input && !dims.empty())
       batch = std::gcd(batch, dims[0]);
+  return batch;
+}
+
+static llvm::Expected<int64_t> batchOf(const Graph &g, int64_t number) {
+  const int64_t batch = examplesOf(g);
   if (batch < number)
     return makeError("micro-batches are parts of axis 0 of all inputs, which have {0} examples, so "
                      "there can be {0} at most, got {1}",

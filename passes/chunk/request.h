@@ -20,6 +20,10 @@ llvm::Expected<ChunkRequest> parseChunkRequest(llvm::StringRef text);
 // that is not there, an axis that no region grows along, more chunks than there are places to cut.
 llvm::Expected<Graph> chunkedAsAsked(const Graph &g, llvm::ArrayRef<ChunkRequest> requests);
 
+// The number of examples of a step: what axis 0 of all inputs of kind `input` is a multiple of; 0
+// without such inputs.
+int64_t examplesOf(const Graph &g);
+
 // The whole step in micro-batches: every region along axis 0 of the inputs of kind `input`, each in
 // `number` parts. Nodes without a factor there, such as a batch norm's statistics, read the whole
 // batch. Errors: fewer examples than parts.

@@ -4,6 +4,7 @@
 #include "ir/verifier.h"
 #include "passes/compile/accurate_inverses.h"
 #include "passes/compile/planning.h"
+#include "passes/compile/stages.h"
 #include "passes/differentiate/mode.h"
 #include "passes/lower/convert.h"
 #include "passes/rewrite/original.h"
@@ -72,7 +73,8 @@ llvm::Expected<Compiled> compile(Graph forward, const CompileOptions &o, const T
     *g = withLateUpdates(std::move(*g));
   checkAfter("lowering", *g);
   // The plan, the rewrite and the layout.
-  auto c = o.firstStep && o.searches() && o.ways.invert
+  auto c = hasStages(*g, o) ? plannedInStages(std::move(*g), o, target)
+           : o.firstStep && o.searches() && o.ways.invert
                ? plannedAccurately(std::move(*g), o, target)
                : planned(std::move(*g), o, target);
   if (c)

@@ -16,6 +16,9 @@
 #include "passes/lower/lowering.h"
 #include "passes/plan/planner.h"
 #include "passes/rewrite/problem.h"
+#include "passes/stages/checkpoint_mode.h"
+#include "passes/stages/order.h"
+#include "passes/stages/programs.h"
 #include <variant>
 
 namespace isthmus {
@@ -29,6 +32,18 @@ using PlanChoice = std::variant<AsItIs, PolicyOptions, Budget>;
 // element each.
 using FirstStep = std::function<llvm::Expected<std::vector<double>>(
     const Graph &g, llvm::ArrayRef<ValueId> values)>;
+
+// A step over several devices (docs/stages.md).
+struct StageOptions {
+  uint32_t stages = 0; // 0: one for each device that the graph's nodes name
+  // Stage s runs on device s % devices.size(); empty: cpu:0, cpu:1, ...
+  std::vector<std::string> devices;
+  std::vector<double> shares;                // of the cost, by stage (CutOptions)
+  std::vector<std::string> ends;             // values behind which stages end, in place of shares
+  std::optional<StageOrder> order;           // none: the fastest, by the simulator
+  std::optional<CheckpointMode> checkpoint;  // none: what the plan says
+  LinkTimes link;                            // between the devices
+};
 
 struct CompileOptions {
   std::optional<DType> precision; // none: the graph's own
@@ -45,6 +60,7 @@ struct CompileOptions {
   Ways ways;                               // alternatives for a plan that is searched for
   std::vector<ChunkRequest> chunks;        // regions to run in chunks, whatever the plan
   int64_t microBatches = 0;                // of the whole step, likewise; 0: none
+  std::optional<StageOptions> stages;      // none: on the devices that the graph's nodes name
   std::optional<int64_t> memoryLimitBytes; // of parameters, inputs and arena together
   // The most that a plan may add, as a share of the cost of the step; none: the search for the
   // smallest arena adds no more than the cost, and other plans may cost anything.
@@ -69,9 +85,18 @@ struct CompileOptions {
   }
 };
 
+// What one device runs.
+struct CompiledProgram : Program {
+  CompiledProgram(Program p, Layout layout) : Program(std::move(p)), layout(std::move(layout)) {}
+  Layout layout;
+};
+
 struct Compiled {
   Graph graph; // ready to run
+  // Of the graph on one device. With several, `programs` run, each in an arena of its own, and this
+  // has the largest arena and peak of theirs alone.
   Layout layout;
+  std::vector<CompiledProgram> programs; // empty if one device runs the graph
   Figures figures;
   Graph original;                   // the original of `graph`: without clones, in the source order
   std::vector<ValueId> checkpoints; // values of `graph` that a policy chose

@@ -12,6 +12,16 @@
 
 namespace isthmus {
 
+// The figures of one device of a step over several.
+struct StageFigures {
+  std::string device;
+  int64_t baselinePeakBytes = 0, predictedPeakBytes = 0, arenaBytes = 0, persistentBytes = 0,
+          outputBytes = 0;
+  double busySeconds = 0; // computing, by the simulator
+  size_t nodes = 0;
+};
+
+// With stages, the peaks, arena and persistent bytes are the largest of those of the devices.
 struct Figures {
   int64_t baselinePeakBytes = 0, predictedPeakBytes = 0, arenaBytes = 0, persistentBytes = 0,
           outputBytes = 0;
@@ -33,6 +43,13 @@ struct Figures {
   // the value's largest element. Empty if they were not measured.
   std::map<std::string, double> inverseErrors;
   double planSeconds = 0;
+
+  // Of a step over several devices.
+  std::vector<StageFigures> stages; // empty: one device
+  std::string schedule, checkpoint; // those that were taken; empty: as in the file
+  double simulatedSeconds = 0;      // of the step
+  double bubble = 0;                // the share of the devices' time in which they wait
+  size_t messages = 0;
 };
 
 // The figures of a plan for a problem, with or without a graph.

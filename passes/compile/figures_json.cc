@@ -14,6 +14,25 @@ Json jsonNumber(double d) {
 
 static Json orNull(const std::optional<int64_t> &n) { return n ? Json(*n) : Json(); }
 
+static void addStages(Json &j, const Figures &f) {
+  for (const StageFigures &s : f.stages) {
+    Json stage;
+    stage["device"] = s.device;
+    stage["baseline_peak_bytes"] = s.baselinePeakBytes;
+    stage["predicted_peak_bytes"] = s.predictedPeakBytes;
+    stage["arena_bytes"] = s.arenaBytes;
+    stage["persistent_bytes"] = s.persistentBytes;
+    stage["busy_seconds"] = jsonNumber(s.busySeconds);
+    stage["nodes"] = s.nodes;
+    j["stages"].push_back(std::move(stage));
+  }
+  j["schedule"] = f.schedule.empty() ? Json() : Json(f.schedule);
+  j["checkpoint"] = f.checkpoint.empty() ? Json() : Json(f.checkpoint);
+  j["messages"] = f.messages;
+  j["predicted_step_seconds"] = jsonNumber(f.simulatedSeconds);
+  j["bubble"] = jsonNumber(f.bubble);
+}
+
 Json figuresJson(const Figures &f) {
   Json j;
   j["schema"] = "isthmus.report/1";
@@ -42,6 +61,8 @@ Json figuresJson(const Figures &f) {
     j["inverse_errors"][name] = jsonNumber(error);
   j["host_bytes"] = f.hostBytes;
   j["plan_seconds"] = jsonNumber(f.planSeconds);
+  if (!f.stages.empty())
+    addStages(j, f);
   return j;
 }
 

@@ -56,7 +56,7 @@ private:
   // Whether `n` is the start or the only wait of a transfer made by a rewrite. Such a transfer
   // takes time on the link, in parallel with the computation.
   bool isFollowed(const Node &n) const {
-    const Node &start = n.op->is(kWait) ? g_.node(g_.value(n.operands[0]).def) : n;
+    const Node &start = n.op->is(kWait) ? g_.node(g_.value(n.operands[1]).def) : n;
     return start.op->is(kTransfer) && n.is(StandIn::Transfer) &&
            numWaits_[start.result(1).index] == 1;
   }
@@ -144,7 +144,8 @@ private:
 
   // Whether the node may run more than once.
   bool mayRunAgain(const Node &n) const {
-    bool may = n.phase != Phase::Update && !n.op->runsOnce && !n.op->is(kTransfer);
+    bool may = n.phase != Phase::Update && !n.op->runsOnce && !n.op->is(kTransfer) &&
+               !n.op->is(kWait);
     for (uint32_t r = 0; r < n.numResults; ++r)
       may &= !isOutput_[n.result(r).index];
     return may;

@@ -20,7 +20,7 @@ public:
       emit(p_.derivationOf(op));
     if (!isInOrder_ && g_.numReplaced() == 0) // else all nodes say so already
       for (uint32_t i = 0; i < g_.numNodes(); ++i)
-        if (first_[i])
+        if (first_[i] && !g_.node(NodeId(i)).isStandIn())
           r_.to().editNode(first_[i]).from.sourceIndex = i;
     keepLoss();
     return withRoles(r_.finish());
@@ -55,11 +55,26 @@ private:
   void emitNode(NodeId id) {
     if (first_[id.index])
       return clone(id);
-    first_[id.index] = r_.copyNode(id);
+    first_[id.index] = isWaitForSend(id) ? copyWait(id) : r_.copyNode(id);
     if (g_.node(id).phase == Phase::Backward)
       lastBackward_ = first_[id.index];
     isInOrder_ &= !last_ || last_ < id;
     last_ = id;
+  }
+
+  bool isWaitForSend(NodeId id) const {
+    const Node &n = g_.node(id);
+    return n.op->is(kWait) && g_.node(g_.value(n.operands[1]).def).op->is(kSend);
+  }
+
+  // A wait for a send holds the instance that is sent, not the newest one.
+  NodeId copyWait(NodeId id) {
+    const ValueId v = g_.node(id).operands[0], now = r_.map(v);
+    const NodeId send = first_[g_.value(g_.node(id).operands[1]).def.index];
+    r_.setMap(v, r_.to().node(send).operands[0]);
+    const NodeId made = r_.copyNode(id);
+    r_.setMap(v, now);
+    return made;
   }
 
   // The loss is its first instance, not a clone that the backward pass made.
@@ -91,7 +106,12 @@ private:
       ValueId now = r_.map(v);
       NodeId def = to.value(now).def;
       readsClone |= def && to.node(def).isClone();
-      bool isCheckpoint = def && !to.node(def).isStandIn() && to.node(def).phase == Phase::Forward;
+      // What came by a message has no boundary: it restores a value, as a boundary does. (What a copy
+      // stands for is set at the end.)
+      const NodeId old = g_.value(v).def;
+      const bool isMessage = old && g_.node(old).is(StandIn::Transfer);
+      bool isCheckpoint = def && !isMessage && !to.node(def).isStandIn() &&
+                          to.node(def).phase == Phase::Forward;
       operands.push_back(isCheckpoint ? boundary(now) : now);
     }
     llvm::SmallVector<std::string, 2> names;

@@ -34,7 +34,7 @@ class Resume(TrainCase):
 
     def test_schedule_and_memory_do_not_matter(self):
         """The rate depends only on the step, and the plan is no part of the state."""
-        run = self.run_of("--schedule=cosine", "--warmup=4", "--steps=20")
+        run = self.run_of("--lr-schedule=cosine", "--warmup=4", "--steps=20")
         want = self.saved("whole.safetensors", *run)
         process = self.start(*run, "--save=part.safetensors", "--save-every=1")
         self.wait_for("part.safetensors", process)
@@ -167,7 +167,7 @@ class Resume(TrainCase):
                               ("--weight-decay=0.1", "--weight-decay was 0.0 and is 0.1"),
                               ("--betas=0.8,0.9", "--betas was 0.9,0.999 and is 0.8,0.9"),
                               ("--eval", "--eval was not given and is given"),
-                              ("--schedule=cosine", "--schedule was constant and is cosine; the schedule's length was any and is 6")):
+                              ("--lr-schedule=cosine", "--lr-schedule was constant and is cosine; the schedule's length was any and is 6")):
             with self.subTest(option):
                 said = self.talk_of(*resume, *([] if option.startswith("--lr") else ["--lr=0.01"]), option)
                 self.assertIn("'w.safetensors' was saved by a run that differs", said)

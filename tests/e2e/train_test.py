@@ -101,7 +101,7 @@ class Learning(TrainCase):
                 "step": lambda s: 1 if s < 0.5 else 0.1 if s < 0.75 else 0.01}
         for name, factor in want.items():
             with self.subTest(name):
-                _, report = self.train(self.net(), self.data(), f"--steps={n}", f"--warmup={w}", "--lr=0.5", f"--schedule={name}")
+                _, report = self.train(self.net(), self.data(), f"--steps={n}", f"--warmup={w}", "--lr=0.5", f"--lr-schedule={name}")
                 rates = [0.5 * ((s + 1) / w if s < w else factor((s - w) / (n - w))) for s in range(n)]
                 for got, rate in zip(report["learning_rate"], rates, strict=True):
                     self.assertAlmostEqual(got, rate, 15)
@@ -235,7 +235,7 @@ class Memory(TrainCase):
     def test_classifier_in_30_percent(self):
         """Trains 41 convolutions briefly. tests/bench/train/classifier trains to the end with three seeds."""
         model, data = self.classifier(batch=128, width=12, depth=38), self.digits()
-        same = ["--epochs=4", "--optimizer=sgd", "--lr=0.1", "--momentum=0.9", "--schedule=cosine", "--warmup=11",
+        same = ["--epochs=4", "--optimizer=sgd", "--lr=0.1", "--momentum=0.9", "--lr-schedule=cosine", "--warmup=11",
                 "--save=w.safetensors"]
         _, all_of_it = self.train(model, data, *same)
         weights = self.read("w.safetensors")
@@ -441,7 +441,7 @@ class Trouble(TrainCase):
                 ("for --optimizer=adam or adamw", "--optimizer=sgd", "--betas=0.9,0.99"), ("--betas expects", "--betas=0.9"),
                 ("--betas expects", "--betas=0.9,1"), ("--lr expects", "--lr=-1"), ("--lr expects", "--lr=nan"),
                 ("--momentum expects", "--optimizer=sgd", "--momentum=1"), ("--clip-norm expects", "--clip-norm=0"),
-                ("--schedule expects", "--schedule=cosin"), ("--warmup expects", "--steps=3", "--warmup=4"),
+                ("--lr-schedule expects", "--lr-schedule=cosin"), ("--warmup expects", "--steps=3", "--warmup=4"),
                 ("--warmup expects", "--warmup=-1"),
                 ("--save-every", "--save-every=3"), ("--memory", "--memory=lots"), ("give one of them", "--memory=sqrt", "--budget=50%"),
                 ("--nesterov", "--optimizer=sgd", "--nesterov"), ("--levels expects", "--levels=1"), ("--steps", "--steps=0")):

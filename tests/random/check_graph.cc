@@ -14,7 +14,7 @@ using llvm::toString;
 
 llvm::ArrayRef<llvm::StringRef> GraphChecker::names() {
   static constexpr llvm::StringRef all[] = {"text",  "run",       "rewrites", "first", "second",
-                                            "twice", "precision", "halves",   "chunks"};
+                                            "twice", "precision", "halves",   "chunks", "stages"};
   return all;
 }
 
@@ -41,7 +41,7 @@ std::string GraphChecker::check(const Graph &g, uint64_t seed, llvm::StringRef n
   static constexpr Check checks[] = {
       &GraphChecker::text,      &GraphChecker::run,    &GraphChecker::rewrites,
       &GraphChecker::first,     &GraphChecker::second, &GraphChecker::twice,
-      &GraphChecker::precision, &GraphChecker::halves, &GraphChecker::chunks};
+      &GraphChecker::precision, &GraphChecker::halves, &GraphChecker::chunks,    &GraphChecker::stages};
   for (size_t i = 0; i < names().size(); ++i)
     if (names()[i] == name)
       return fail((this->*checks[i])(c));

@@ -19,6 +19,7 @@ struct CheckCounts {
   // Differences that disagreed with the gradient of a function that jumps.
   size_t excused = 0;
   size_t chunked = 0; // graphs in chunks
+  size_t placed = 0;  // graphs over several devices
 };
 
 class GraphChecker {
@@ -41,6 +42,8 @@ public:
   //   precision  f64: the outputs in f32 are nearly the same
   //   chunks     graphs whose regions run in chunks have the bits of the whole, but where sums are
   //              rounded in parts, and the whole can be recovered from them, also after a plan
+  //   stages     graphs whose nodes run on devices at random have the bits of the whole, whatever
+  //              the schedules of the devices, and the whole can be recovered from them
   //   halves     f64: in bf16 or f16 the executor gives the interpreter's bits, also of gradients
   // Returns "", or the name of the check, a colon, and what differs.
   std::string check(const Graph &g, uint64_t seed);
@@ -72,6 +75,10 @@ private:
   std::string precision(const Case &c);
   std::string halves(const Case &c);
   std::string chunks(const Case &c);
+  std::string stages(const Case &c);
+  std::string roundTrip(const Graph &g);
+  llvm::Expected<std::vector<Tensor>> executePrograms(const Graph &g, const Case &c,
+                                                      llvm::ArrayRef<int64_t> peaks);
   std::string inChunks(const Graph &whole, const Graph &g, const Case &c,
                        const std::vector<Tensor> &want);
 

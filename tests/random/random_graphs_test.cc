@@ -101,6 +101,7 @@ TEST(RandomGraphs, KeepAllPromises) {
   EXPECT_GT(checker.counts.first, checker.counts.graphs / 3);
   EXPECT_GT(checker.counts.halves, checker.counts.graphs / 3);
   EXPECT_LT(checker.counts.excused, checker.counts.graphs / 50);
+  EXPECT_GT(checker.counts.placed, checker.counts.graphs / 2);
   EXPECT_GT(checker.counts.precision, checker.counts.graphs / 20);
   EXPECT_GT(checker.counts.firstOrder.transfers, checker.counts.graphs);
   EXPECT_GT(checker.counts.firstOrder.encodings, checker.counts.graphs / 60);

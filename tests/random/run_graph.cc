@@ -72,6 +72,8 @@ Outputs GraphRunner::reference(const Graph &g, const NamedTensors &inputs) {
   return interpret(plain_, g, byValue(g, inputs), {1, kKey});
 }
 
+RandomKey GraphRunner::key() { return kKey; }
+
 Outputs GraphRunner::execute(const Graph &g, Device &device, const NamedTensors &inputs,
                              std::optional<int64_t> peak) {
   auto layout = place(g, device.target());

@@ -13,6 +13,7 @@ class GraphRunner {
 public:
   GraphRunner();
 
+  static RandomKey key(); // of all steps
   Device &plain() { return *plainDevice_; }
   Device &fast() { return *fastDevice_; }
 

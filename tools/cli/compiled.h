@@ -15,6 +15,10 @@ struct Report : Figures {
   std::vector<int64_t> measuredPeakBytes;   // of the run; empty if nothing ran
   std::optional<int64_t> deviceMemoryBytes; // taken by the run, by the device's own count
   std::vector<double> stepSeconds, loss;
+  struct {
+    std::vector<int64_t> peakBytes;
+    std::vector<double> busySeconds; // of the last step
+  } measured; // by device
   std::map<std::string, size_t> kernels;   // of the run: the number of nodes by library
   std::optional<size_t> substituteKernels; // nodes on a slow kernel that replaces a library's
   std::vector<std::string> deviceNotes;

@@ -10,7 +10,7 @@ llvm::Expected<std::unique_ptr<Session>> fedSession(const Compiled &c, Device &d
   if (device.computes())
     if (llvm::Error e = makeInputs(c.graph, o.inputs, o.seed).moveInto(inputs))
       return e;
-  return Session::open(c.graph, c.layout, device, o.seed, std::move(inputs));
+  return openSession(c, device, o.seed, std::move(inputs));
 }
 
 llvm::Expected<std::unique_ptr<Session>> execute(const Compiled &c, Device &device,
@@ -47,9 +47,9 @@ llvm::Expected<std::unique_ptr<Session>> execute(const Compiled &c, Device &devi
     return after.takeError();
   if (*before && *after)
     report.deviceMemoryBytes = (*before)->freeBytes - (*after)->freeBytes;
-  Executor &e = (*s)->executor();
-  report.measuredPeakBytes = {e.measuredPeakBytes()};
-  KernelCounts counts = e.kernelCounts();
+  report.measuredPeakBytes = {(*s)->largestMeasuredPeak()};
+  report.measured = {(*s)->measuredPeakBytes(), (*s)->busySeconds()};
+  KernelCounts counts = (*s)->kernelCounts();
   report.kernels = std::move(counts.byLibrary);
   report.substituteKernels = counts.substitutes;
   return s;

@@ -1,7 +1,7 @@
 // Running a planned graph.
 #pragma once
 
-#include "runtime/session.h"
+#include "tools/session/open.h"
 #include "tools/cli/compiled.h"
 #include "tools/cli/feeds.h"
 

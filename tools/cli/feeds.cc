@@ -147,14 +147,14 @@ std::vector<std::string> outputFiles(const Graph &g, const std::string &dir) {
   return out;
 }
 
-llvm::Error writeOutputs(const Graph &g, Executor &e, const std::string &dir) {
+llvm::Error writeOutputs(const Graph &g, Session &s, const std::string &dir) {
   if (std::error_code ec = llvm::sys::fs::create_directories(dir))
     return makeError("cannot make the folder '{0}' of --outputs: {1}", dir, ec.message());
   std::vector<llvm::StringRef> names = outputNames(g);
   std::vector<std::string> files = fileNames(names);
   nlohmann::ordered_json index = nlohmann::ordered_json::object();
   for (size_t i = 0; i < files.size(); ++i) {
-    auto t = e.fetch(g.outputs()[i]);
+    auto t = s.fetch(g.outputs()[i]);
     if (!t)
       return t.takeError();
     if (llvm::Error err = writeFileAtomically(dir + "/" + files[i] + ".npy", npyBytes(*t)))

@@ -3,7 +3,7 @@
 
 #include "ir/default_input.h"
 #include "ir/graph.h"
-#include "runtime/executor.h"
+#include "runtime/session.h"
 #include <map>
 
 namespace isthmus {
@@ -43,6 +43,6 @@ llvm::Error checkOutputsFolder(const std::string &dir);
 std::vector<std::string> outputFiles(const Graph &g, const std::string &dir);
 // Writes `NAME.npy` for every output and names.json into a folder, which is made if necessary. Each
 // file is written whole or not at all.
-llvm::Error writeOutputs(const Graph &g, Executor &e, const std::string &dir);
+llvm::Error writeOutputs(const Graph &g, Session &s, const std::string &dir);
 
 } // namespace isthmus

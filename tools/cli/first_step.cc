@@ -24,7 +24,7 @@ FirstStep firstStepOn(Device &device, const GivenInputs &given, uint64_t seed) {
       return failed;
     std::vector<double> found;
     for (ValueId v : values) {
-      auto value = (*run)->executor().fetch(v);
+      auto value = (*run)->fetch(v);
       if (!value)
         return value.takeError();
       found.push_back(elementAsDouble(*value, 0));

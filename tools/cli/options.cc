@@ -8,6 +8,7 @@
 #include "tools/cli/budget.h"
 #include "tools/cli/console.h"
 #include "tools/cli/exit.h"
+#include "tools/cli/stage_flags.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include <climits>
@@ -277,6 +278,7 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
                   "as without micro-batches; default: whole")
       ->group(group)
       ->check(CLI::IsMember({"whole"}));
+  addStageFlags(verb, o);
   verb.add_option("--max-inverse-error", o.maxInverseError,
                   "with --allow=invert: the largest error of a rebuilt tensor, as a share of its "
                   "largest element, measured on the first step; tensors above it are "
@@ -348,6 +350,8 @@ llvm::Error checkOptions(const PlanFlags &o) {
   if (bool(o.policy) + bool(o.checkpoints) + bool(o.budget) > 1)
     return usageError("--policy, --checkpoints and --budget are ways to choose what is kept; "
                       "give one of them");
+  if (llvm::Error e = checkStages(o))
+    return e;
   return checkWays(o);
 }
 

@@ -5,6 +5,7 @@
 #include "passes/checkpoint/policy.h"
 #include "passes/chunk/request.h"
 #include "passes/compile/budget.h"
+#include "passes/compile/compile.h"
 #include "llvm/ADT/STLExtras.h"
 #include <map>
 #include <optional>
@@ -64,12 +65,17 @@ struct PlanFlags {
   std::vector<ChunkRequest> chunks;
   std::optional<int64_t> microBatches;
   std::string batchNorm; // of micro-batches; empty: whole
+  StageOptions stages;
+  bool hasStages = false; // an option asks for them
   std::optional<int64_t> hostMemory; // bytes; none: no bound
   std::optional<double> link;        // bytes a second; none: the device's own rate
   std::optional<double> maxInverseError;
   std::optional<size_t> iterations; // of each fixed point; none: no fixed points
   bool isChosen() const { return policy || checkpoints || budget; }
-  bool any() const { return isChosen() || hasBudget() || !chunks.empty() || microBatches; }
+  bool any() const { 
+    return plans() || microBatches || hasStages;
+  }
+  bool plans() const { return isChosen() || hasBudget() || !chunks.empty(); }
   bool hasBudget() const { return budget || memoryLimit; }
   bool allows(llvm::StringRef way) const { return llvm::is_contained(allow, way); }
 };

@@ -21,6 +21,10 @@ Json reportJson(const Report &r) {
   Json j = figuresJson(r);
   j["measured_peak_bytes"] =
       r.measuredPeakBytes.empty() ? Json() : Json(r.measuredPeakBytes.front());
+  for (size_t i = 0; i < r.stages.size() && i < r.measured.peakBytes.size(); ++i) {
+    j["stages"][i]["measured_peak_bytes"] = r.measured.peakBytes[i];
+    j["stages"][i]["measured_busy_seconds"] = jsonNumber(r.measured.busySeconds[i]);
+  }
   j["device_memory_bytes"] = r.deviceMemoryBytes ? Json(*r.deviceMemoryBytes) : Json();
   j["step_seconds"] = jsonNumbers(r.stepSeconds);
   j["loss"] = jsonNumbers(r.loss);

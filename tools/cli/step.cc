@@ -8,7 +8,7 @@ namespace isthmus {
 
 bool runsForwardAlone(const ModelOptions &model, const PlanFlags &plan, const Graph &g,
                       const StepOptions &step) {
-  if (g.hasBackward() || hasLoss(g, step) || !model.wrt.empty() || plan.any())
+  if (g.hasBackward() || hasLoss(g, step) || !model.wrt.empty() || plan.plans())
     return false;
   Console::get().note(
       "no loss is given (--loss) or named in the file: the forward part alone runs, " +

@@ -97,14 +97,14 @@ GivenInputs givenBy(const TestSet &set, llvm::ArrayRef<std::string> inputNames) 
   return out;
 }
 
-llvm::Error checkOutputs(const TestSet &set, const Graph &g, Executor &e, Tolerance tolerance) {
+llvm::Error checkOutputs(const TestSet &set, const Graph &g, Session &s, Tolerance tolerance) {
   if (set.outputs.size() > g.outputs().size())
     return differsError("{0}: holds {1} outputs, and the model has {2}", set.dir,
                         set.outputs.size(), g.outputs().size());
   std::vector<Diag> diags;
   for (size_t i = 0; i < set.outputs.size(); ++i) {
     ValueId v = g.outputs()[i];
-    auto got = e.fetch(v);
+    auto got = s.fetch(v);
     if (!got)
       return got.takeError();
     std::string d = difference(*got, set.outputs[i].tensor, tolerance);

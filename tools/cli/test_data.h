@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/onnx/tensor_file.h"
-#include "runtime/executor.h"
+#include "runtime/session.h"
 #include "tools/cli/feeds.h"
 
 namespace isthmus {
@@ -27,6 +27,6 @@ struct Tolerance {
 
 // Compares the graph's first outputs with the set's. An error with exit code 4 says where they
 // differ, and by how much.
-llvm::Error checkOutputs(const TestSet &set, const Graph &g, Executor &e, Tolerance t);
+llvm::Error checkOutputs(const TestSet &set, const Graph &g, Session &s, Tolerance t);
 
 } // namespace isthmus

@@ -33,7 +33,7 @@ llvm::Expected<std::vector<Tensor>> outputsOf(const Graph &g, const PlanChoice &
     return e.takeError();
   std::vector<Tensor> out;
   for (ValueId v : c->graph.outputs()) {
-    auto t = (*e)->executor().fetch(v);
+    auto t = (*e)->fetch(v);
     if (!t)
       return t.takeError();
     out.push_back(std::move(*t));

@@ -61,11 +61,11 @@ llvm::Error differs(llvm::StringRef path, const char *what, const std::string &w
 
 bool isCheckpoint(const Safetensors &file) { return file.metadata().count(kStep) > 0; }
 
-llvm::Error saveCheckpoint(const std::string &path, const Graph &g, Executor &e,
+llvm::Error saveCheckpoint(const std::string &path, const Graph &g, Session &session,
                            const RunState &state) {
   std::vector<NamedTensor> tensors;
   for (ValueId v : carriedBy(g)) {
-    auto t = e.fetch(v);
+    auto t = session.fetch(v);
     if (!t)
       return t.takeError();
     if (isFloat(t->type.dtype) && !isFinite(*t))
@@ -130,7 +130,7 @@ llvm::Error checkGoesOn(const std::string &path, const RunState &saved, const Ru
   return llvm::Error::success();
 }
 
-llvm::Error restore(const std::string &path, const Graph &g, Executor &e) {
+llvm::Error restore(const std::string &path, const Graph &g, Session &session) {
   auto file = Safetensors::open(path);
   if (!file)
     return file.takeError();
@@ -139,7 +139,7 @@ llvm::Error restore(const std::string &path, const Graph &g, Executor &e) {
     auto t = file->find(g.valueName(v));
     if (!t)
       return addNote(t.takeError(), "it does not belong to this model and optimizer");
-    if (llvm::Error failed = e.feed(v, *t))
+    if (llvm::Error failed = session.feed(v, *t))
       return locate(std::move(failed), path);
     taken.insert(g.valueName(v));
   }

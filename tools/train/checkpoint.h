@@ -5,7 +5,7 @@
 
 #include "ir/graph.h"
 #include "ir/safetensors.h"
-#include "runtime/executor.h"
+#include "runtime/session.h"
 
 namespace isthmus {
 
@@ -31,7 +31,7 @@ bool isCheckpoint(const Safetensors &file);
 
 // Writes the parameters and states of `e`, which runs `g`, to a safetensors file, whole or not at
 // all. Writes nothing if one of them is not finite (NaN, an infinity).
-llvm::Error saveCheckpoint(const std::string &path, const Graph &g, Executor &e,
+llvm::Error saveCheckpoint(const std::string &path, const Graph &g, Session &session,
                            const RunState &state);
 
 // The position of the run that wrote the file. Errors: the file is not a checkpoint; its tensors or
@@ -40,6 +40,6 @@ llvm::Expected<RunState> readCheckpoint(const std::string &path);
 // An error if a run like `now` cannot resume from `saved`.
 llvm::Error checkGoesOn(const std::string &path, const RunState &saved, const RunState &now);
 // Loads the file's tensors into `e`. An error if they are not the tensors that `g` carries.
-llvm::Error restore(const std::string &path, const Graph &g, Executor &e);
+llvm::Error restore(const std::string &path, const Graph &g, Session &session);
 
 } // namespace isthmus

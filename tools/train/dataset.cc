@@ -204,11 +204,11 @@ std::vector<NamedTensor> Dataset::batchOf(llvm::ArrayRef<int64_t> examples, uint
   return out;
 }
 
-llvm::Error Dataset::feed(Executor &e, const Graph &g, llvm::ArrayRef<int64_t> examples,
+llvm::Error Dataset::feed(Session &session, const Graph &g, llvm::ArrayRef<int64_t> examples,
                           uint64_t draw) const {
   for (const Array &a : arrays_)
     if (ValueId to = g.find(a.input))
-      if (llvm::Error failed = e.feed(to, batchOf(a, examples, draw)))
+      if (llvm::Error failed = session.feed(to, batchOf(a, examples, draw)))
         return failed;
   return llvm::Error::success();
 }

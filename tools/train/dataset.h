@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/safetensors.h"
-#include "runtime/executor.h"
+#include "runtime/session.h"
 #include "tools/cli/feeds.h"
 #include "tools/cli/npz.h"
 
@@ -41,7 +41,7 @@ public:
   // a function of the seed and `draw`.
   std::vector<NamedTensor> batchOf(llvm::ArrayRef<int64_t> examples, uint64_t draw) const;
   // Feeds them to `e`, which runs `g`.
-  llvm::Error feed(Executor &e, const Graph &g, llvm::ArrayRef<int64_t> examples,
+  llvm::Error feed(Session &session, const Graph &g, llvm::ArrayRef<int64_t> examples,
                    uint64_t draw) const;
 
 private:

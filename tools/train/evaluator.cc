@@ -2,6 +2,7 @@
 
 #include "ir/element.h"
 #include "ir/storage.h"
+#include "tools/session/open.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 #include <numeric>
@@ -79,7 +80,7 @@ llvm::Expected<std::unique_ptr<Evaluator>> Evaluator::create(Graph forward, Comp
 
 // The inputs: parameters and states as `trained` has them, and the others with their constant
 // values.
-llvm::Expected<std::vector<Tensor>> Evaluator::carriedFrom(Executor &trained,
+llvm::Expected<std::vector<Tensor>> Evaluator::carriedFrom(Session &trained,
                                                            const Graph &g) const {
   std::vector<Tensor> out = inputs_;
   for (size_t i = 0; i < out.size(); ++i) {
@@ -93,7 +94,7 @@ llvm::Expected<std::vector<Tensor>> Evaluator::carriedFrom(Executor &trained,
 }
 
 // Counts correct predictions among the labels of the first `examples` of a batch.
-llvm::Expected<int64_t> Evaluator::countRight(Executor &e, int64_t examples) const {
+llvm::Expected<int64_t> Evaluator::countRight(Session &e, int64_t examples) const {
   auto scores = e.fetch(scored_->scores), labels = e.fetch(scored_->labels);
   if (!scores || !labels)
     return llvm::joinErrors(scores.takeError(), labels.takeError());
@@ -105,14 +106,14 @@ llvm::Expected<int64_t> Evaluator::countRight(Executor &e, int64_t examples) con
   return right;
 }
 
-llvm::Expected<Evaluation> Evaluator::run(Executor &trained, const Graph &g) const {
+llvm::Expected<Evaluation> Evaluator::run(Session &trained, const Graph &g) const {
   auto inputs = carriedFrom(trained, g);
   if (!inputs)
     return inputs.takeError();
-  auto session = Session::open(c_.graph, c_.layout, device_, seed_, std::move(*inputs));
+  auto session = openSession(c_, device_, seed_, std::move(*inputs));
   if (!session)
     return session.takeError();
-  Executor &e = (*session)->executor();
+  Session &e = **session;
   const int64_t n = data_.examples(), size = data_.batch();
   double total = 0;
   bool hasLoss = false;

@@ -27,7 +27,7 @@ public:
                                                            int64_t levels, Device &device);
 
   // Evaluates with the parameters and states of `trained`, which runs `g`.
-  llvm::Expected<Evaluation> run(Executor &trained, const Graph &g) const;
+  llvm::Expected<Evaluation> run(Session &trained, const Graph &g) const;
   int64_t arenaBytes() const { return c_.layout.arenaBytes; }
 
 private:
@@ -40,8 +40,8 @@ private:
 
   Evaluator(Dataset data, int64_t levels, Device &device)
       : data_(std::move(data)), levels_(levels), device_(device) {}
-  llvm::Expected<std::vector<Tensor>> carriedFrom(Executor &trained, const Graph &g) const;
-  llvm::Expected<int64_t> countRight(Executor &e, int64_t examples) const;
+  llvm::Expected<std::vector<Tensor>> carriedFrom(Session &trained, const Graph &g) const;
+  llvm::Expected<int64_t> countRight(Session &e, int64_t examples) const;
 
   Compiled c_;
   std::vector<Tensor> inputs_; // of the graph; those that are not fed keep their values

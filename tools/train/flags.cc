@@ -28,7 +28,7 @@ llvm::Error checkRun(const TrainFlags &f) {
   if (f.steps && f.epochs)
     return usageError("--steps and --epochs both say how long the run is; give one of them");
   if (!parseSchedule(f.schedule))
-    return usageError("--schedule expects one of {0}, got '{1}'{2}",
+    return usageError("--lr-schedule expects one of {0}, got '{1}'{2}",
                       llvm::join(scheduleNames(), ", "), f.schedule,
                       didYouMean(f.schedule, scheduleNames()));
   if (f.saveEvery > 0 && f.save.empty())

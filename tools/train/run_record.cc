@@ -75,7 +75,7 @@ RunRecord recordOf(const TrainFlags &f, const RunParts &parts) {
       {"--as-written", flagText(f.model.asWritten)},
       {"--levels", f.levels ? std::to_string(f.levels) : "none"},
       {"--lr", floatText(rate.most)},
-      {"--schedule", f.schedule},
+      {"--lr-schedule", f.schedule},
       {"--warmup", std::to_string(f.warmup)},
       {"the schedule's length", dependsOnLength ? std::to_string(rate.steps) : "any"},
       {"--momentum", floatText(o.momentum)},

@@ -37,10 +37,10 @@ std::string textOf(const Evaluation &v) {
 llvm::Expected<double> Trainer::step(const RunState &state, Shuffle &shuffle) {
   llvm::ArrayRef<int64_t> batch =
       shuffle.epoch(state.epoch).slice(size_t(state.position), size_t(state.batch));
-  if (llvm::Error failed = data_.feed(e_, c_.graph, batch, uint64_t(state.step)))
+  if (llvm::Error failed = data_.feed(session_, c_.graph, batch, uint64_t(state.step)))
     return failed;
   const double rate = o_.rate.at(state.step);
-  if (llvm::Error failed = e_.feed(rate_, Tensor::make(c_.graph.type(rate_), [&](char *to) {
+  if (llvm::Error failed = session_.feed(rate_, Tensor::make(c_.graph.type(rate_), [&](char *to) {
                                      setElement(DType::F64, to, 0, rate);
                                    })))
     return failed;
@@ -61,7 +61,7 @@ llvm::Error Trainer::recordOutputs(TrainReport &report) {
     if (g.role(i).kind != OutputKind::Result || v == lossOf(g) || !isFloat(type.dtype) ||
         type.elements() != 1)
       continue;
-    auto value = e_.fetch(v);
+    auto value = session_.fetch(v);
     if (!value)
       return value.takeError();
     report.outputs[g.valueName(v).str()].push_back(elementAsDouble(*value, 0));
@@ -80,7 +80,7 @@ llvm::Expected<bool> Trainer::leavesOutAllLabels() {
       const ValueId v = n.operands[o];
       if (isFloat(g.type(v).dtype) || g.value(roots[v.index]).def) // labels, and those of the data
         continue;
-      auto labels = e_.fetch(v);
+      auto labels = session_.fetch(v);
       if (!labels)
         return labels.takeError();
       auto isLeftOut = [&](int64_t k) {
@@ -118,10 +118,10 @@ llvm::Error Trainer::notFinite(const RunState &state, double loss) {
 llvm::Error Trainer::save(const RunState &state) {
   if (o_.save.empty() || savedStep_ == state.step)
     return llvm::Error::success();
-  llvm::Error failed = saveCheckpoint(o_.save, c_.graph, e_, state);
+  llvm::Error failed = saveCheckpoint(o_.save, c_.graph, session_, state);
   if (failed && interrupt_.happened()) { // a signal removes the file that is being written
     llvm::consumeError(std::move(failed));
-    failed = saveCheckpoint(o_.save, c_.graph, e_, state);
+    failed = saveCheckpoint(o_.save, c_.graph, session_, state);
   }
   if (failed)
     return failed;
@@ -142,7 +142,7 @@ llvm::Error Trainer::interrupted(const RunState &state) {
 llvm::Error Trainer::evaluate(const RunState &state, TrainReport &report) {
   if (!evaluator_)
     return llvm::Error::success();
-  auto v = evaluator_->run(e_, c_.graph);
+  auto v = evaluator_->run(session_, c_.graph);
   if (!v)
     return v.takeError();
   v->epoch = state.epoch;
@@ -182,7 +182,7 @@ llvm::Error Trainer::run(RunState &state, TrainReport &report) {
       return notFinite(state, *loss);
     if (llvm::Error failed = recordOutputs(report))
       return failed;
-    if (llvm::Error failed = e_.carryState())
+    if (llvm::Error failed = session_.carryState())
       return failed;
     report.stepSeconds.push_back(secondsSince(stepStart));
     report.loss.push_back(*loss);
@@ -190,13 +190,13 @@ llvm::Error Trainer::run(RunState &state, TrainReport &report) {
     if (o_.levels > 0)
       report.bitsPerDimension.push_back(
           bitsPerDimension(*loss, data_.elementsOfExample(), o_.levels));
-    report.measuredPeakBytes = {e_.measuredPeakBytes()};
+    report.measuredPeakBytes = {session_.largestMeasuredPeak()};
     if (llvm::Error failed = finishStep(state, report))
       return failed;
     bar.at(size_t(state.step),
            {"loss " + figure(*loss),
             llvm::formatv("{0:F1} steps/s", double(state.step - first) / secondsSince(start)).str(),
-            "peak " + bytesText(e_.measuredPeakBytes())});
+            "peak " + bytesText(session_.largestMeasuredPeak())});
     if (interrupt_.happened() && state.step < o_.rate.steps)
       return interrupted(state);
   }

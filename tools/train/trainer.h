@@ -23,7 +23,7 @@ public:
   // rate; `evaluator` may be null.
   Trainer(const Compiled &c, Session &session, ValueId rate, const Dataset &data,
           const Evaluator *evaluator, const TrainerOptions &o)
-      : c_(c), session_(session), e_(session.executor()), rate_(rate), data_(data),
+      : c_(c), session_(session), rate_(rate), data_(data),
         evaluator_(evaluator), o_(o) {}
 
   // Trains from `state` to the last step, on a device that computes. Checkpoints are saved at
@@ -43,7 +43,6 @@ private:
 
   const Compiled &c_;
   Session &session_;
-  Executor &e_; // of the session
   const ValueId rate_;
   const Dataset &data_;
   const Evaluator *evaluator_;

@@ -1,5 +1,7 @@
 #include "ir/file.h"
 #include "tools/cli/explanation.h"
+#include "tools/cli/report_json.h"
+#include "tools/cli/stages_text.h"
 #include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"
 #include "llvm/Support/raw_ostream.h"
@@ -26,6 +28,23 @@ ExplainOptions explainOptions(const Options &o, const PlanChoice &plan, const Co
   return out;
 }
 
+// A step over several devices: what each of them needs, and what bounds the step.
+llvm::Error explainStages(const Options &o, const Compiled &c) {
+  const Report report(c.figures);
+  if (o.json) {
+    llvm::outs() << jsonText(reportJson(report), 2) << "\n";
+    return llvm::Error::success();
+  }
+  llvm::outs() << stagesText(report);
+  const auto slowest =
+      std::max_element(report.stages.begin(), report.stages.end(),
+                       [](const auto &a, const auto &b) { return a.busySeconds < b.busySeconds; });
+  llvm::outs() << llvm::formatv("{0} works longest, {1}: no order of the micro-batches takes "
+                                "less\n",
+                                slowest->device, secondsText(slowest->busySeconds));
+  return llvm::Error::success();
+}
+
 llvm::Error explainPlan(const Options &o) {
   CommandPaths paths;
   auto step = stepToCompile(o.model, o.plan, o.device, paths);
@@ -42,6 +61,8 @@ llvm::Error explainPlan(const Options &o) {
   if (!c)
     return c.takeError();
 
+  if (!c->programs.empty())
+    return explainStages(o, *c);
   const ExplainOptions options = explainOptions(o, compile.plan, *c);
   auto why = explain(c->graph, c->original, target, options);
   if (!why)

@@ -1,5 +1,6 @@
 #include "tools/cli/console.h"
 #include "tools/cli/output.h"
+#include "tools/cli/stages_text.h"
 #include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"
 
@@ -57,6 +58,8 @@ llvm::Error opt(const Options &o) {
                     bytesText(r.arenaBytes), r.clones, others, 100 * r.recomputeOverhead,
                     plannedByText(r.policyUsed))
           .str());
+  if (!r.stages.empty())
+    Console::get().line(llvm::StringRef(stagesText(Report(r))).rtrim().str());
   return c->wasInterrupted ? interruptedError() : llvm::Error::success();
 }
 

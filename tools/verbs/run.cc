@@ -6,6 +6,7 @@
 #include "tools/cli/feeds.h"
 #include "tools/cli/first_step.h"
 #include "tools/cli/model.h"
+#include "tools/cli/stages_text.h"
 #include "tools/cli/step.h"
 #include "tools/cli/test_data.h"
 #include "tools/verbs/verbs.h"
@@ -46,6 +47,8 @@ void summarize(const Report &r, const std::string &device) {
       secondsText(s[s.size() / 2]) +
           (s.size() > 1 ? " (" + secondsText(s.front()) + " to " + secondsText(s.back()) + ")"
                         : ""));
+  if (!r.stages.empty())
+    c.line(llvm::StringRef(stagesText(r)).rtrim().str());
 }
 
 CommandPaths pathsOf(const Options &o, const GivenInputs &given) {
@@ -93,12 +96,12 @@ llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
   if (!session)
     return session.takeError();
   if (!o.outputs.empty())
-    if (llvm::Error e = writeOutputs(c->graph, (*session)->executor(), o.outputs))
+    if (llvm::Error e = writeOutputs(c->graph, **session, o.outputs))
       return e;
   if (llvm::Error e = writeReport(report, o.report))
     return e;
   if (test)
-    return checkOutputs(*test, c->graph, (*session)->executor(), o.tolerance);
+    return checkOutputs(*test, c->graph, **session, o.tolerance);
   summarize(report, device.name());
   return llvm::Error::success();
 }

@@ -193,7 +193,7 @@ private:
     if (llvm::Error e = checkGoesOn(f_.resume, *saved_, now))
       return e;
     noteDifferences(now.record);
-    if (llvm::Error e = restore(f_.resume, c_.graph, session_->executor()))
+    if (llvm::Error e = restore(f_.resume, c_.graph, *session_))
       return e;
     saved_->record = std::move(now.record);
     return *saved_;
@@ -227,7 +227,7 @@ private:
     const ValueId rate = c_.graph.find(updated_.graph.valueName(updated_.rate));
     llvm::Error failed =
         Trainer(c_, *session_, rate, *data_, evaluator_.get(), *options).run(*state, *report_);
-    KernelCounts counts = session_->executor().kernelCounts();
+    KernelCounts counts = session_->kernelCounts();
     report_->kernels = std::move(counts.byLibrary);
     report_->substituteKernels = counts.substitutes;
     for (const std::string &note : device().takeNotes()) {
@@ -245,7 +245,7 @@ private:
   llvm::Error count() {
     if (llvm::Error e = session_->step(0))
       return e;
-    report_->measuredPeakBytes = {session_->executor().measuredPeakBytes()};
+    report_->measuredPeakBytes = {session_->largestMeasuredPeak()};
     if (llvm::Error e = writeTrainReport(*report_, f_.report))
       return e;
     summarize({});
@@ -330,7 +330,7 @@ void addRunOptions(CLI::App &app, TrainFlags &f) {
 void addScheduleOptions(CLI::App &app, TrainFlags &f) {
   const char *group = "Optimizer options";
   app.add_option("--lr", f.rate, "learning rate; default: 0.001, for sgd 0.01")->group(group);
-  app.add_option("--schedule", f.schedule,
+  app.add_option("--lr-schedule", f.schedule,
                  "how the rate changes: constant; cosine or linear, which fall to 0 at the last "
                  "step; step, which divides it by ten at half of the run and at three quarters")
       ->capture_default_str()

@@ -89,7 +89,7 @@ llvm::Expected<Sides> bothSides(const Options &o, const GivenInputs &given) {
   return sides;
 }
 
-llvm::Error writeOutputsOf(const Graph &g, Executor &e, const Options &o) {
+llvm::Error writeOutputsOf(const Graph &g, Session &s, const Options &o) {
   CommandPaths paths;
   paths.reads("MODEL", o.model.model);
   paths.reads("OTHER", o.other);
@@ -98,7 +98,7 @@ llvm::Error writeOutputsOf(const Graph &g, Executor &e, const Options &o) {
     paths.writes("--outputs", file);
   if (llvm::Error failed = paths.check())
     return failed;
-  return writeOutputs(g, e, o.outputs);
+  return writeOutputs(g, s, o.outputs);
 }
 
 // Runs the graph unchanged and returns every output; writes them to `outputs`, unless it is empty.
@@ -113,15 +113,14 @@ llvm::Expected<Side> sideOf(const std::string &path, Graph g, const CompileOptio
   auto session = execute(*c, device, {o.steps, o.model.seed, given}, report);
   if (!session)
     return session.takeError();
-  Executor &e = (*session)->executor();
   const Graph &step = c->graph;
   if (writes)
-    if (llvm::Error failed = writeOutputsOf(step, e, o))
+    if (llvm::Error failed = writeOutputsOf(step, **session, o))
       return failed;
   const llvm::BitVector isRounded = roundedValues(step);
   for (size_t i = 0; i < step.outputs().size(); ++i) {
     const ValueId v = step.outputs()[i];
-    auto t = e.fetch(v);
+    auto t = (*session)->fetch(v);
     if (!t)
       return t.takeError();
     const bool isModelOutput =

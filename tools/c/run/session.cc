@@ -27,7 +27,7 @@ llvm::Error GraphSession::set(const Input &input, Tensor given) {
     return t.takeError();
   llvm::StringRef name = graph_.valueName(input.value);
   if (session_)
-    return session_->executor().feed(compiled_->graph.find(name), copied(*t));
+    return session_->feed(compiled_->graph.find(name), copied(*t));
   given_[name.str()] = copied(*t);
   return llvm::Error::success();
 }
@@ -47,8 +47,7 @@ llvm::Error GraphSession::prepare() {
     inputs.push_back(given == given_.end() ? Tensor() : std::move(given->second));
   }
   given_.clear();
-  return Session::open(compiled_->graph, compiled_->layout, *device_, options_.seed,
-                       std::move(inputs))
+  return openSession(*compiled_, *device_, options_.seed, std::move(inputs))
       .moveInto(session_);
 }
 
@@ -79,7 +78,7 @@ llvm::Error GraphSession::step(uint64_t number) {
 }
 
 llvm::Expected<Tensor> GraphSession::get(size_t output) const {
-  return session_->executor().fetch(compiled_->graph.outputs()[output]);
+  return session_->fetch(compiled_->graph.outputs()[output]);
 }
 
 } // namespace isthmus

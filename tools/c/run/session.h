@@ -2,7 +2,7 @@
 #pragma once
 
 #include "passes/compile/compile.h"
-#include "runtime/session.h"
+#include "tools/session/open.h"
 #include <map>
 
 namespace isthmus {
@@ -28,7 +28,7 @@ public:
   // After a step: an output by its index in the graph, and figures.
   llvm::Expected<Tensor> get(size_t output) const;
   const Figures &figures() const { return compiled_->figures; }
-  int64_t measuredPeakBytes() const { return session_->executor().measuredPeakBytes(); }
+  int64_t measuredPeakBytes() const { return session_->largestMeasuredPeak(); }
   double stepSeconds() const { return session_->stepSeconds(); }
 
 private:

@@ -1,0 +1,572 @@
+#include "passes/compile/stages.h"
+
+#include "ir/check.h"
+#include "ir/place.h"
+#include "ir/units.h"
+#include "passes/chunk/request.h"
+#include "passes/compile/within_budget.h"
+#include "passes/place/place.h"
+#include "passes/plan/bound.h"
+#include "passes/rebuild.h"
+#include "passes/rewrite/original.h"
+#include "passes/rewrite/rematerialize.h"
+#include "passes/simplify/dce.h"
+#include "passes/stages/checkpoint_mode.h"
+#include "passes/stages/cut.h"
+#include "passes/stages/messages.h"
+#include "passes/stages/place_problem.h"
+#include "passes/stages/simulate.h"
+#include "llvm/ADT/STLExtras.h"
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+namespace isthmus {
+
+bool hasStages(const Graph &g, const CompileOptions &o) {
+  return o.stages || !Places(g).isOne();
+}
+
+namespace {
+
+// The stage of a node until it has a device.
+std::string stageName(uint32_t stage) { return "stage:" + std::to_string(stage); }
+
+// A plan of all devices: schedules, and what they need and take.
+struct Candidate {
+  std::string name; // "1f1b, always"
+  Graph graph;      // with messages, before the rewrite
+  GraphProblem problem;
+  std::vector<PlaceProblem> places;
+  std::vector<plan::PlanResult> plans; // by place
+  PlannedBy by = PlannedBy::None;
+  Graph rewritten;
+  StepTimes times;
+  StageOrder order = StageOrder::OneFOneB;
+  std::optional<CheckpointMode> mode;
+
+  int64_t arenaBytes() const {
+    int64_t most = 0;
+    for (const plan::PlanResult &p : plans)
+      most = std::max(most, p.arenaBytes);
+    return most;
+  }
+};
+
+class StagedPlanning {
+public:
+  StagedPlanning(Graph given, const CompileOptions &o, const Target &target)
+      : given_(std::move(given)), o_(o), s_(o.stages ? *o.stages : StageOptions()), target_(target),
+        start_(std::chrono::steady_clock::now()) {}
+
+  llvm::Expected<Compiled> run() {
+    if (llvm::Error e = checkOptions())
+      return e;
+    if (keepsGiven())
+      return asItIs();
+    out_.original = withoutDeadNodes(originalOf(given_));
+    if (llvm::Error e = assignStages())
+      return e;
+    if (llvm::Error e = cutIntoMicroBatches())
+      return e;
+    if (llvm::Error e = findBest())
+      return e;
+    best_->rewritten.record.target = target_.name;
+    best_->rewritten.record.policy = best_->by;
+    best_->rewritten.record.budgetBytes = out_.budgetBytes;
+    out_.graph = std::move(best_->rewritten);
+    out_.original = originalOf(out_.graph);
+    return finish();
+  }
+
+private:
+  // --- What was asked for
+
+  llvm::Error checkOptions() const {
+    if (o_.ways.invert || o_.ways.chunk)
+      return makeError("a plan over several devices recomputes, fetches and encodes; inverses and "
+                       "chunks of its own choice are for one device");
+    if (const auto *policy = std::get_if<PolicyOptions>(&o_.plan);
+        policy && policy->policy != Policy::None)
+      return addRemedy(addRemedy(makeError("a fixed policy chooses what one device keeps, and the "
+                                           "step runs on several"),
+                                 {"checkpoint", "always", "recompute in every micro-batch"}),
+                       {"budget", "", "plan within the bytes of each device"});
+    return llvm::Error::success();
+  }
+
+  bool keepsGiven() const {
+    return !o_.stages && hasMessages(given_) && std::holds_alternative<AsItIs>(o_.plan) &&
+           !o_.memoryLimitBytes && o_.microBatches < 2;
+  }
+
+  // Gives each node of the original its stage.
+  llvm::Error assignStages() {
+    const Graph &g = out_.original;
+    if (s_.stages == 0) { // by the devices in the file
+      const Places places(g);
+      numStages_ = uint32_t(places.count());
+      devices_ = s_.devices.empty() ? places.names() : s_.devices;
+      for (uint32_t i = 0; i < g.numNodes(); ++i)
+        stageOf_.push_back(places.of(NodeId(i)));
+    } else {
+      CutOptions options;
+      options.stages = numStages_ = s_.stages;
+      options.shares = s_.shares;
+      options.ends = s_.ends;
+      auto cut = cutIntoStages(g, target_, options);
+      if (!cut)
+        return cut.takeError();
+      stageOf_ = std::move(cut->stageOf);
+      devices_ = s_.devices;
+      for (uint32_t s = 0; devices_.size() < numStages_ && s_.devices.empty(); ++s)
+        devices_.push_back("cpu:" + std::to_string(s));
+    }
+    if (devices_.size() > numStages_)
+      return makeError("{0} devices were given for {1} stages; expected as many, or fewer, which "
+                       "then have several stages each",
+                       devices_.size(), numStages_);
+    if (s_.stages == 0 && devices_.size() != numStages_)
+      return makeError("the graph's nodes are on {0} devices, and {1} were given in their place",
+                       numStages_, devices_.size());
+    return llvm::Error::success();
+  }
+
+  llvm::Error cutIntoMicroBatches() {
+    Graph g = out_.original;
+    auto setDevices = [&](auto nameOf) {
+      for (uint32_t i = 0; i < g.numNodes(); ++i)
+        g.editNode(NodeId(i)).device = nameOf(i);
+    };
+    setDevices([&](uint32_t i) { return stageName(stageOf_[i]); });
+    if (const int64_t number = numMicroBatches(); number > 1) {
+      auto cut = inMicroBatches(g, number);
+      if (!cut)
+        return cut.takeError();
+      if (llvm::Error e = numStages_ > 1 ? checkNothingIsWhole(*cut) : llvm::Error::success()) {
+        if (o_.microBatches > 1)
+          return e;
+        o_.note("the stages run one after the other: " + plainMessage(std::move(e)));
+      } else {
+        g = std::move(*cut);
+      }
+    }
+    stageOf_.clear();
+    for (uint32_t i = 0; i < g.numNodes(); ++i) {
+      uint32_t stage = 0;
+      llvm::StringRef name = g.node(NodeId(i)).device;
+      ISTHMUS_CHECK(name.consume_front("stage:") && !name.getAsInteger(10, stage),
+                    "a node of a micro-batch has no stage");
+      stageOf_.push_back(stage);
+    }
+    // What runs is known by its stage; what chunks replace stands where its chunks do.
+    for (size_t i = 0; i < g.numReplaced(); ++i) {
+      uint32_t stage = 0;
+      llvm::StringRef name = g.node(g.replaced(i)).device;
+      if (name.consume_front("stage:") && !name.getAsInteger(10, stage))
+        g.editNode(g.replaced(i)).device = deviceOf(stage);
+    }
+    source_ = std::move(g);
+    return llvm::Error::success();
+  }
+
+  // As many as asked for; else four for each stage, if there are so many examples.
+  int64_t numMicroBatches() const {
+    if (o_.microBatches > 0 || numStages_ < 2 || !o_.stages)
+      return o_.microBatches;
+    const int64_t number = std::min<int64_t>(4 * numStages_, examplesOf(out_.original));
+    if (number > 1)
+      o_.note("the step runs in " + std::to_string(number) + " micro-batches (--microbatches)");
+    return number;
+  }
+
+  const std::string &deviceOf(uint32_t stage) const { return devices_[stage % devices_.size()]; }
+
+  // A node that needs the whole batch, in the middle, would make all micro-batches wait for it.
+  llvm::Error checkNothingIsWhole(const Graph &g) const {
+    std::vector<bool> afterChunk(g.numValues(), false);
+    for (uint32_t i = 0; i < g.numNodes(); ++i) {
+      const Node &n = g.node(NodeId(i));
+      const bool reads = llvm::any_of(n.operands, [&](ValueId v) { return afterChunk[v.index]; });
+      for (uint32_t r = 0; r < n.numResults; ++r)
+        afterChunk[n.result(r).index] = reads || n.is(StandIn::Chunk);
+    }
+    std::vector<bool> beforeChunk(g.numValues(), false);
+    for (uint32_t i = uint32_t(g.numNodes()); i-- > 0;) {
+      const Node &n = g.node(NodeId(i));
+      bool isRead = false;
+      for (uint32_t r = 0; r < n.numResults; ++r)
+        isRead |= beforeChunk[n.result(r).index];
+      const bool reads = llvm::any_of(n.operands, [&](ValueId v) { return afterChunk[v.index]; });
+      if (isRead && reads && !n.is(StandIn::Chunk) && n.phase == Phase::Forward && !n.op->is(kView))
+        return addRemedy(
+            locate(makeError("'{0}' ({1}) needs the whole batch, so the micro-batches of the "
+                             "stages would all wait for it",
+                             g.nodeName(NodeId(i)), n.op->name),
+                   g.whereIs(NodeId(i))),
+            {"batch-norm", "micro", "take the statistics of each micro-batch, if it is a norm"});
+      for (ValueId v : n.operands)
+        if (n.is(StandIn::Chunk) || isRead)
+          beforeChunk[v.index] = true;
+    }
+    return llvm::Error::success();
+  }
+
+  // --- Candidates
+
+  // An order that comes later in the list, and holds more, is taken if it is faster than this.
+  static constexpr double kMuch = 0.995;
+
+  std::vector<StageOrder> orders() const {
+    if (s_.order)
+      return {*s_.order};
+    std::vector<StageOrder> all{StageOrder::OneFOneB, StageOrder::GPipe, StageOrder::ZeroBubble};
+    if (devices_.size() < numStages_)
+      all.insert(all.begin(), StageOrder::Interleaved);
+    return all;
+  }
+
+  llvm::Expected<Candidate> inOrder(StageOrder order) const {
+    OrderOptions options;
+    options.order = order;
+    options.devices = uint32_t(devices_.size());
+    options.link = s_.link;
+    OrderedGraph ordered = inPipelineOrder(source_, stageOf_, target_, options);
+    for (uint32_t i = 0; i < ordered.graph.numNodes(); ++i)
+      ordered.graph.editNode(NodeId(i)).device = deviceOf(ordered.stageOf[i]);
+    Candidate c;
+    c.order = order;
+    c.graph = withMessages(ordered.graph);
+    auto problem = extractProblem(c.graph, target_, o_.searches() ? o_.ways : Ways());
+    if (!problem)
+      return problem.takeError();
+    c.problem = std::move(*problem);
+    c.places = placeProblems(c.graph, c.problem, Places(c.graph));
+    return c;
+  }
+
+  // The same with a mode for each place.
+  Candidate inMode(const Candidate &base, CheckpointMode mode) const {
+    Candidate c = base;
+    c.mode = mode;
+    c.plans.clear();
+    for (const PlaceProblem &place : c.places)
+      c.plans.push_back(
+          replayed(place.problem, checkpointed(c.graph, c.problem, place, mode), {}));
+    finishCandidate(c);
+    return c;
+  }
+
+  void finishCandidate(Candidate &c) const {
+    std::vector<plan::Schedule> schedules;
+    for (const plan::PlanResult &p : c.plans)
+      schedules.push_back(p.schedule);
+    c.rewritten =
+        rematerialize(c.graph, c.problem, joined(c.graph, c.problem, c.places, schedules));
+    c.times = simulateStep(c.rewritten, target_, s_.link);
+    c.name = (stageOrderName(c.order) + ", " + (c.mode ? checkpointModeName(*c.mode) : "planned"))
+                 .str();
+  }
+
+  // Each place planned within the limit; equal problems once.
+  llvm::Expected<Candidate> planned(const Candidate &base, int64_t limit, bool isSmallest) {
+    Candidate c = base;
+    c.by = PlannedBy::Budget;
+    c.plans.clear();
+    for (const PlaceProblem &place : c.places) {
+      plan::SearchOptions options;
+      options.budgetBytes = limit;
+      options.smallest = isSmallest;
+      options.mostAdded = o_.mostAdded.value_or(options.mostAdded);
+      options.effort = o_.effort;
+      options.seed = o_.seed;
+      options.progress = [&](const plan::SearchProgress &now) {
+        out_.wasInterrupted |= o_.progress && !o_.progress(now);
+        return !out_.wasInterrupted;
+      };
+      const std::string key = keyOf(place.problem);
+      auto known = plans_.find({key, limit});
+      if (known == plans_.end())
+        known = plans_.emplace(std::make_pair(key, limit),
+                               planArena(place.problem, options).plan)
+                    .first;
+      c.plans.push_back(known->second);
+    }
+    if (llvm::all_of(c.plans, [](const plan::PlanResult &p) { return p.isWithin; }))
+      finishCandidate(c);
+    return c;
+  }
+
+  // What a plan depends on.
+  static std::string keyOf(const plan::Problem &p) {
+    std::string key;
+    auto put = [&](const auto &x) {
+      key.append(reinterpret_cast<const char *>(&x), sizeof(x));
+    };
+    for (const plan::Op &op : p.ops) {
+      put(op.phase), put(op.cost), put(op.workspace), put(op.viewOf), put(op.isPinned);
+      put(op.recomputable), put(op.isAlternative), put(op.of), put(op.transfer);
+      for (const plan::Read &r : op.inputs)
+        put(r.op), put(r.output);
+      put(char(';'));
+      for (int64_t bytes : op.outputBytes)
+        put(bytes);
+      put(char(';'));
+      for (const auto &d : op.donations)
+        put(d.input), put(d.output);
+      put(char('\n'));
+    }
+    for (const plan::Read &r : p.outputs)
+      put(r.op), put(r.output);
+    return key;
+  }
+
+  // The fastest candidate, by the simulator, that every device has room for.
+  llvm::Error findBest() {
+    std::vector<Candidate> bases;
+    for (StageOrder order : orders()) {
+      auto base = inOrder(order);
+      if (!base)
+        return base.takeError();
+      bases.push_back(std::move(*base));
+    }
+    setBaseline(bases);
+    const Limit limit = limitOf();
+    const std::vector<CheckpointMode> modes =
+        s_.checkpoint      ? std::vector<CheckpointMode>{*s_.checkpoint}
+        : limit.isSmallest ? std::vector<CheckpointMode>{CheckpointMode::Always}
+        : o_.searches()    ? std::vector<CheckpointMode>{CheckpointMode::Never,
+                                                         CheckpointMode::ExceptLast,
+                                                         CheckpointMode::Always}
+                           : std::vector<CheckpointMode>{CheckpointMode::Never};
+    for (const Candidate &base : bases) {
+      for (CheckpointMode mode : modes)
+        consider(inMode(base, mode), limit);
+      if (o_.searches() && !s_.checkpoint) {
+        auto c = planned(base, limit.bytes, limit.isSmallest);
+        if (!c)
+          return c.takeError();
+        consider(std::move(*c), limit);
+      }
+    }
+    if (!best_ || best_->arenaBytes() > limit.bytes)
+      return notMet(limit);
+    if (o_.searches())
+      out_.budgetBytes = limit.isSmallest ? best_->arenaBytes() : limit.bytes;
+    return llvm::Error::success();
+  }
+
+  struct Limit {
+    int64_t bytes = INT64_MAX;
+    bool isSmallest = false;
+  };
+  Limit limitOf() const {
+    Limit limit;
+    if (const auto *budget = std::get_if<Budget>(&o_.plan)) {
+      limit.isSmallest = budget->kind == Budget::Smallest;
+      if (!limit.isSmallest)
+        limit.bytes = budget->of(out_.figures.baselinePeakBytes);
+    }
+    if (o_.memoryLimitBytes)
+      limit.bytes = std::min(
+          limit.bytes, std::max<int64_t>(0, *o_.memoryLimitBytes - persistentMost()));
+    return limit;
+  }
+
+  // The most that one device always has. (Inputs of the whole are counted where they are read.)
+  int64_t persistentMost() const {
+    int64_t most = 0;
+    for (const Program &p : programsOf(best_ ? best_->graph : baselineGraph_))
+      most = std::max(most, persistentBytes(p.graph, target_));
+    return most;
+  }
+
+  // The step without a plan, in the order that is then the fastest.
+  void setBaseline(const std::vector<Candidate> &bases) {
+    size_t fastest = 0;
+    double least = INFINITY;
+    for (size_t i = 0; i < bases.size(); ++i)
+      if (const double seconds = simulateStep(bases[i].graph, target_, s_.link).seconds;
+          seconds < least * kMuch) {
+        least = seconds;
+        fastest = i;
+      }
+    const Candidate &c = bases[fastest];
+    baselineGraph_ = c.graph;
+    Figures &f = out_.figures;
+    baselineCost_ = 0;
+    int64_t lowest = 0;
+    for (const PlaceProblem &place : c.places) {
+      const plan::Evaluation e = plan::evaluate(place.problem, plan::sourceOrder(place.problem));
+      baselinePeaks_.push_back(e.peakBytes);
+      f.baselinePeakBytes = std::max(f.baselinePeakBytes, e.peakBytes);
+      baselineCost_ += e.cost;
+      lowest = std::max(lowest, plan::lowestPeak(place.problem));
+    }
+    f.lowerBoundBytes = lowest;
+  }
+
+  // Takes the candidate if it is the first, or better: within the limit, and then faster, or
+  // smaller where that is what was asked for.
+  void consider(Candidate c, const Limit &limit) {
+    const int64_t arena = c.arenaBytes();
+    least_ = std::min(least_, arena);
+    for (const plan::PlanResult &p : c.plans)
+      if (!p.isWithin && c.by == PlannedBy::Budget)
+        return;
+    if (o_.mostAdded && added(c) > *o_.mostAdded + 1e-9)
+      return;
+    if (!s_.checkpoint && arena > limit.bytes)
+      return;
+    const bool isBetter =
+        !best_ || (limit.isSmallest ? std::make_pair(double(arena), c.times.seconds) <
+                                          std::make_pair(double(best_->arenaBytes()),
+                                                         best_->times.seconds)
+                                    : c.times.seconds < best_->times.seconds * kMuch);
+    if (isBetter)
+      best_ = std::move(c);
+  }
+
+  double added(const Candidate &c) const {
+    double cost = 0;
+    for (const plan::PlanResult &p : c.plans)
+      cost += p.planned.cost;
+    return plan::overhead(cost, baselineCost_);
+  }
+
+  llvm::Error notMet(const Limit &limit) {
+    out_.figures.predictedPeakBytes = out_.figures.baselinePeakBytes;
+    out_.figures.smallestBudgetBytes = least_;
+    if (out_.wasInterrupted)
+      return interruptedBefore(out_.figures, limit.bytes);
+    return budgetNotMet(out_.figures, limit.bytes);
+  }
+
+  // --- The result
+
+  // Keeps a graph that was planned over devices.
+  llvm::Expected<Compiled> asItIs() {
+    out_.original = withoutDeadNodes(originalOf(given_));
+    out_.graph = std::move(given_);
+    out_.figures.policyUsed = out_.graph.record.policy;
+    const Graph plain = withoutClones(out_.graph);
+    for (bool isPlain : {true, false}) {
+      const Graph &g = isPlain ? plain : out_.graph;
+      auto problem = extractProblem(g, target_);
+      if (!problem)
+        return problem.takeError();
+      double cost = 0;
+      for (const PlaceProblem &place : placeProblems(g, *problem, Places(g))) {
+        const plan::Evaluation e = plan::evaluate(place.problem, plan::sourceOrder(place.problem));
+        cost += e.cost;
+        if (isPlain) {
+          baselinePeaks_.push_back(e.peakBytes);
+          out_.figures.baselinePeakBytes = std::max(out_.figures.baselinePeakBytes, e.peakBytes);
+        }
+      }
+      (isPlain ? baselineCost_ : cost_) = cost;
+    }
+    return finish();
+  }
+
+  static Graph withoutClones(const Graph &g) {
+    Rebuilder r(g);
+    r.copyInputs();
+    for (uint32_t i = 0; i < g.numNodes(); ++i) {
+      const Node &n = g.node(NodeId(i));
+      if (n.isClone())
+        for (uint32_t k = 0; k < n.numResults; ++k)
+          r.setMap(n.result(k), r.map(g.node(n.from.origin).result(k)));
+      else if (n.is(StandIn::Boundary))
+        r.setMap(n.firstResult, r.map(n.operands[0]));
+      else
+        r.copyNode(NodeId(i));
+    }
+    return r.finish();
+  }
+
+  llvm::Expected<Compiled> finish() {
+    Figures &f = out_.figures;
+    f.mode = modeText(out_.original).str();
+    f.costs = target_.measured ? "measured" : "estimated";
+    const StepTimes times = simulateStep(out_.graph, target_, s_.link);
+    const Places places(out_.graph);
+    for (Program &p : programsOf(out_.graph)) {
+      auto layout = place(p.graph, target_);
+      if (!layout)
+        return layout.takeError();
+      StageFigures s;
+      s.device = p.device;
+      const uint32_t number = *places.find(p.device);
+      s.baselinePeakBytes = number < baselinePeaks_.size() ? baselinePeaks_[number] : 0;
+      s.predictedPeakBytes = layout->peakBytes;
+      s.arenaBytes = layout->arenaBytes;
+      s.persistentBytes = persistentBytes(p.graph, target_);
+      s.busySeconds = times.places[number].busy;
+      s.nodes = p.graph.numNodes();
+      if (best_ && layout->peakBytes != best_->plans[number].planned.peakBytes)
+        return internalError("the plan's peak on {0} is {1} bytes, the layout's {2}", p.device,
+                             best_->plans[number].planned.peakBytes, layout->peakBytes);
+      f.predictedPeakBytes = std::max(f.predictedPeakBytes, s.predictedPeakBytes);
+      f.arenaBytes = std::max(f.arenaBytes, s.arenaBytes);
+      f.persistentBytes = std::max(f.persistentBytes, s.persistentBytes);
+      f.hostBytes += layout->hostBytes;
+      for (ValueId v : p.graph.outputs())
+        s.outputBytes += target_.rounded(p.graph.type(v).bytes());
+      f.outputBytes = std::max(f.outputBytes, s.outputBytes);
+      f.stages.push_back(s);
+      out_.programs.push_back({std::move(p), std::move(*layout)});
+    }
+    out_.layout.peakBytes = f.predictedPeakBytes;
+    out_.layout.arenaBytes = f.arenaBytes;
+    f.simulatedSeconds = times.seconds;
+    f.bubble = times.bubble();
+    if (best_) {
+      f.policyUsed = best_->by;
+      f.schedule = stageOrderName(best_->order).str();
+      f.checkpoint = best_->mode ? checkpointModeName(*best_->mode).str() : "auto";
+      f.recomputeOverhead = added(*best_);
+      if (out_.budgetBytes && least_ < INT64_MAX)
+        f.smallestBudgetBytes = least_;
+    } else {
+      f.recomputeOverhead = plan::overhead(cost_, baselineCost_);
+    }
+    f.lowerBoundOverhead = f.recomputeOverhead > 0 ? std::optional<double>() : 0;
+    f.nodes = out_.graph.numNodes();
+    auto count = [&](auto counts) { return out_.graph.countNodes(counts); };
+    f.clones = count([](const Node &n) { return n.isClone(); });
+    f.transfers = count([](const Node &n) { return n.op->is(kTransfer); });
+    f.messages = count([](const Node &n) { return n.op->is(kSend); });
+    f.encodings = count([](const Node &n) { return n.is(StandIn::Encoding); });
+    f.chunks = count([](const Node &n) { return n.is(StandIn::Chunk); });
+    f.planSeconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    return std::move(out_);
+  }
+
+  Graph given_;
+  const CompileOptions &o_;
+  const StageOptions s_;
+  const Target &target_;
+  std::chrono::steady_clock::time_point start_;
+  uint32_t numStages_ = 1;
+  std::vector<std::string> devices_; // stage s is on devices_[s % devices_.size()]
+  std::vector<uint32_t> stageOf_;    // by node: of the original, then of source_
+  Graph source_;                     // in micro-batches, in source order
+  Graph baselineGraph_;
+  std::vector<int64_t> baselinePeaks_; // by place
+  double baselineCost_ = 0, cost_ = 0; // microseconds
+  std::map<std::pair<std::string, int64_t>, plan::PlanResult> plans_;
+  std::optional<Candidate> best_;
+  int64_t least_ = INT64_MAX; // the smallest of the candidates' largest arenas
+  Compiled out_;
+};
+
+} // namespace
+
+llvm::Expected<Compiled> plannedInStages(Graph given, const CompileOptions &o,
+                                         const Target &target) {
+  return StagedPlanning(std::move(given), o, target).run();
+}
+
+} // namespace isthmus

@@ -1,0 +1,35 @@
+// What carries messages between the devices of a step.
+//
+// Each device of a step has one end of the transport, which one thread uses. A message is known by
+// its ends and its tag; messages with equal ones are received in the order in which they were sent.
+// Nothing is copied into buffers of the transport's own: both ends keep the bytes where they are
+// until a wait for the message returns.
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <cstdint>
+
+namespace isthmus {
+
+class Transport {
+public:
+  virtual ~Transport() = default;
+
+  // Start a message to or from the device of that name, and return its number for `wait`. `data`
+  // must stay, and be left alone, until the wait returns.
+  virtual llvm::Expected<uint64_t> isend(llvm::StringRef to, int64_t tag, const void *data,
+                                         int64_t bytes) = 0;
+  virtual llvm::Expected<uint64_t> irecv(llvm::StringRef from, int64_t tag, void *data,
+                                         int64_t bytes) = 0;
+  // Returns when the message is complete; sleeps until then. Error if the other end failed.
+  virtual llvm::Error wait(uint64_t message) = 0;
+
+  // Ends all waits of all ends, now and from now on, with an error that says `why`.
+  virtual void abort(llvm::StringRef why) = 0;
+
+  // Seconds that this end has waited since the last call.
+  virtual double takeWaited() = 0;
+};
+
+} // namespace isthmus
