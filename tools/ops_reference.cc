@@ -34,6 +34,7 @@ constexpr Family kFamilies[] = {
     {"Optimizers", registerOptimizerOps},
     {"Control", registerControlOps},
     {"Transfers", registerTransferOps},
+    {"Messages", registerMessageOps},
 };
 
 struct TraitText {

@@ -65,7 +65,8 @@ void registerTransferOps(OpRegistry &r) {
          {.name = "wait",
           .doc = "Waits until the first operand, a copy that was started together with the token, "
                  "is complete, and gives it. The other operands, which the copy reads, keep their "
-                 "bytes until then.",
+                 "bytes until then. With the token of a send, the first operand is what is sent, "
+                 "and the wait ends when it was received.",
           .operands = "x token held...",
           .results = "y",
           .traits = kView | kWait,
