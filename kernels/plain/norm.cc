@@ -146,6 +146,94 @@ struct BatchNormGrad {
   }
 };
 
+// A part of the batch, as a call of batch_norm's kernels.
+struct PartOfBatch {
+  OpCall call;
+  Attrs attrs;
+  int64_t parts;
+
+  PartOfBatch(const OpCall &whole, size_t x) : call(whole), attrs(*whole.attrs) {
+    parts = attrs.getInt("parts");
+    attrs.set("training", true);
+    call.attrs = &attrs;
+    call.operands[x].dims[0] /= parts;
+  }
+  int64_t elements(size_t x) const { return call.operands[x].elements(); }
+  int64_t channels(const OpCall &whole) const { return whole.results[1].dims[1]; }
+};
+
+struct BatchNormParts {
+  template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
+    using S = Compute<T>; // of statistics
+    const PartOfBatch part(call, 0);
+    const int64_t n = part.elements(0), channels = part.channels(call);
+    const ChannelShape s(part.call.operands[0], part.attrs);
+    const double epsilon = part.attrs.getFloat("epsilon"),
+                 count = std::max(1.0, double(s.count()));
+    const P *scale = operand<P>(args, 1), *bias = operand<P>(args, 2);
+    for (int64_t p = 0; p < part.parts; ++p) {
+      const T *x = operand<T>(args, 0) + p * n;
+      T *y = result<T>(args, 0) + p * n;
+      S *means = result<S>(args, 1) + p * channels, *vars = result<S>(args, 2) + p * channels;
+      forEachChannel(s, [&](int64_t c) {
+        const double mean = channelSum(s, c, [&](int64_t i) { return double(x[i]); }) / count;
+        const double var = channelSum(s, c,
+                                      [&](int64_t i) {
+                                        return (double(x[i]) - mean) * (double(x[i]) - mean);
+                                      }) /
+                           count;
+        means[c] = converted<S>(mean);
+        vars[c] = converted<S>(var);
+        const S m = S(mean), factor = S(double(scale[c]) / std::sqrt(var + epsilon)),
+                add = S(bias[c]);
+        for (int64_t b = 0; b < s.batch; ++b) {
+          const T *from = x + s.row(b, c);
+          T *to = y + s.row(b, c);
+#pragma GCC ivdep
+          for (int64_t i = 0; i < s.inner; ++i)
+            to[i] = T((S(from[i]) - m) * factor + add);
+        }
+      });
+    }
+  }
+};
+
+struct BatchNormPartsGrad {
+  template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
+    using S = Compute<T>;
+    const PartOfBatch part(call, 1);
+    const int64_t n = part.elements(1), channels = part.channels(call);
+    const ChannelShape s(part.call.operands[1], part.attrs);
+    const double epsilon = part.attrs.getFloat("epsilon"),
+                 count = std::max(1.0, double(s.count()));
+    const P *scale = operand<P>(args, 2);
+    for (int64_t p = 0; p < part.parts; ++p) {
+      const T *g = operand<T>(args, 0) + p * n, *x = operand<T>(args, 1) + p * n;
+      const S *means = operand<S>(args, 3) + p * channels, *vars = operand<S>(args, 4) + p * channels;
+      T *dx = result<T>(args, 0) + p * n;
+      P *dScale = result<P>(args, 1) + p * channels, *dBias = result<P>(args, 2) + p * channels;
+      forEachChannel(s, [&](int64_t c) {
+        const double mean = double(means[c]), rstd = 1 / std::sqrt(double(vars[c]) + epsilon);
+        const double sumG = channelSum(s, c, [&](int64_t i) { return double(g[i]); });
+        const double sumGX =
+            channelSum(s, c, [&](int64_t i) { return double(g[i]) * (double(x[i]) - mean); }) *
+            rstd;
+        dScale[c] = converted<P>(sumGX);
+        dBias[c] = converted<P>(sumG);
+        const S factor = S(double(scale[c]) * rstd), m = S(mean), off = S(sumG / count),
+                slope = S(sumGX * rstd / count);
+        for (int64_t b = 0; b < s.batch; ++b) {
+          const T *up = g + s.row(b, c), *from = x + s.row(b, c);
+          T *to = dx + s.row(b, c);
+#pragma GCC ivdep
+          for (int64_t i = 0; i < s.inner; ++i)
+            to[i] = T((S(up[i]) - off - (S(from[i]) - m) * slope) * factor);
+        }
+      });
+    }
+  }
+};
+
 // P: type of scale and bias. Statistics are f32 for 16-bit x.
 struct LayerNorm {
   template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
@@ -231,6 +319,8 @@ void registerPlainNorm(KernelTable &table) {
   table.add({"batch_norm", "plain", prepareThreaded<runNorm<BatchNorm, 0>>});
   table.add({"batch_norm_inverse", "plain", prepareThreaded<runNorm<BatchNormInverse, 0>>});
   table.add({"batch_norm_grad", "plain", prepareThreaded<runNorm<BatchNormGrad, 1>>});
+  table.add({"batch_norm_parts", "plain", prepareThreaded<runNorm<BatchNormParts, 0>>});
+  table.add({"batch_norm_parts_grad", "plain", prepareThreaded<runNorm<BatchNormPartsGrad, 1>>});
   table.add({"layer_norm", "plain", prepareThreaded<runNorm<LayerNorm, 0>>});
   table.add({"layer_norm_grad", "plain", prepareThreaded<runNorm<LayerNormGrad, 1>>});
   table.add({"running_average", "plain", prepareThreaded<runFloat<RunningAverages>>});

@@ -144,6 +144,8 @@ private:
         } else if (def && !isSeed(def)) {
           if (n.phase == Phase::Backward)
             limit = std::min(limit, place_[def.index]);
+          else // an update is where what it reads is made
+            most = std::max(most, place_[def.index]);
         }
       }
       for (ValueId v : n.operands)

@@ -25,6 +25,9 @@ constexpr const char *kAutoLayout = "auto", *kFirstLayout = "channels-first",
 constexpr const char *kRecomputeWay = "recompute", *kInvertWay = "invert", *kFetchWay = "fetch",
                      *kEncodeWay = "encode", *kChunkWay = "chunk";
 
+// Words of --batch-norm.
+constexpr const char *kMicroNorm = "micro", *kWholeNorm = "whole";
+
 struct ModelOptions {
   std::string model; // path, or "-"
   std::string loss;  // empty: the loss that the file names
