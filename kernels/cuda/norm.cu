@@ -92,6 +92,80 @@ template <typename T, typename P> struct BatchNormGradOp {
   }
 };
 
+// Each channel of each part of the batch is an output. y may alias x.
+template <typename T, typename P> struct BatchNormPartsOp {
+  static constexpr bool kWrites = true;
+  using C = Compute<T>;
+  using State = Moments<C>;
+  const T *x;
+  const P *scale, *bias;
+  T *y;
+  C *means, *vars;
+  C epsilon;
+  int64_t channels;
+
+  ISTHMUS_GPU State start() const { return {}; }
+  ISTHMUS_GPU State fold(State a, State b) const { return folded(a, b); }
+  template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t) const {
+    return momentsOf<C>(elements, x, /*centred=*/true);
+  }
+  ISTHMUS_GPU void finish(int64_t out, State s) const {
+    means[out] = s.mean;
+    vars[out] = s.variance();
+  }
+  template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t out, State s) const {
+    const int64_t c = out % channels;
+    C m = s.mean, factor = C(scale[c]) / std::sqrt(s.variance() + epsilon), add = C(bias[c]);
+    elements.write(y, [&](int64_t at, int64_t) { return T((C(x[at]) - m) * factor + add); });
+  }
+};
+
+// dx may alias g or x.
+template <typename T, typename P> struct BatchNormPartsGradOp {
+  static constexpr bool kWrites = true;
+  using C = Compute<T>;
+  using State = GradSums<C>;
+  const T *g, *x;
+  const P *scale;
+  const C *means, *vars;
+  T *dx;
+  P *dScales, *dBiases;
+  C epsilon, count;
+  int64_t channels;
+
+  ISTHMUS_GPU C rstd(int64_t out) const { return C(1) / std::sqrt(vars[out] + epsilon); }
+  ISTHMUS_GPU State start() const { return {}; }
+  ISTHMUS_GPU State fold(State a, State b) const { return folded(a, b); }
+  template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t out) const {
+    C m = means[out];
+    return gradSumsOf<C>(elements, [&](int64_t at, int64_t) {
+      return State{C(g[at]), C(g[at]) * (C(x[at]) - m)};
+    });
+  }
+  ISTHMUS_GPU void finish(int64_t out, State s) const {
+    dScales[out] = converted<P>(s.gx * rstd(out));
+    dBiases[out] = converted<P>(s.g);
+  }
+  template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t out, State s) const {
+    C r = rstd(out), m = means[out], factor = C(scale[out % channels]) * r;
+    C off = s.g / count, slope = s.gx * r * r / count;
+    elements.write(dx, [&](int64_t at, int64_t) {
+      return T((C(g[at]) - off - (C(x[at]) - m) * slope) * factor);
+    });
+  }
+};
+
+// The outputs are in the order of the statistics: parts, then channels.
+Division overPartsAndChannels(const OpCall &call, size_t x) {
+  const Type &type = call.operands[x];
+  const int64_t channels = 1 + (type.rank() > 2 ? channelAxis(*call.attrs, type.rank()) : 1);
+  Dims dims = type.dims;
+  dims[0] /= call.attrs->getInt("parts");
+  dims.insert(dims.begin(), call.attrs->getInt("parts"));
+  return Division(
+      dims, [=](int64_t a) { return a != 0 && a != channels; }, Passes::More);
+}
+
 Division overChannel(const OpCall &call, size_t x) {
   const Type &type = call.operands[x];
   int64_t channels = channelAxis(*call.attrs, type.rank());
@@ -147,6 +221,39 @@ struct BatchNormGrad {
   }
 };
 
+struct BatchNormParts {
+  template <typename T, typename P> static void run(const Launch &l) {
+    using C = Compute<T>;
+    reduceBy(l.queue, overPartsAndChannels(l.call, 0),
+             BatchNormPartsOp<T, P>{l.operand<T>(0), l.operand<P>(1), l.operand<P>(2),
+                                    l.result<T>(0), l.result<C>(1), l.result<C>(2),
+                                    C(l.call.attrs->getFloat("epsilon")),
+                                    l.call.results[1].dims[1]},
+             l.args.workspace);
+  }
+  static int64_t workspace(const OpCall &call) {
+    return overPartsAndChannels(call, 0).workspaceBytes(sizeof(Moments<double>));
+  }
+};
+
+struct BatchNormPartsGrad {
+  template <typename T, typename P> static void run(const Launch &l) {
+    using C = Compute<T>;
+    const Division d = overPartsAndChannels(l.call, 1);
+    reduceBy(l.queue, d,
+             BatchNormPartsGradOp<T, P>{l.operand<T>(0), l.operand<T>(1), l.operand<P>(2),
+                                        l.operand<C>(3), l.operand<C>(4), l.result<T>(0),
+                                        l.result<P>(1), l.result<P>(2),
+                                        C(l.call.attrs->getFloat("epsilon")),
+                                        C(std::max<int64_t>(1, d.length())),
+                                        l.call.results[1].dims[1]},
+             l.args.workspace);
+  }
+  static int64_t workspace(const OpCall &call) {
+    return overPartsAndChannels(call, 1).workspaceBytes(sizeof(GradSums<double>));
+  }
+};
+
 struct RunningAverages {
   template <typename T> static void run(const Launch &l) {
     mapTwo<T, T>(l, RunningAverage<Compute<T>>(l.call.attrs->getFloat("momentum")));
@@ -160,6 +267,10 @@ void registerNorm(KernelTable &table) {
   table.add({"batch_norm_inverse", "cuda", prepareGrid<runNorm<BatchNormInverse, 0>>});
   table.add({"batch_norm_grad", "cuda",
              prepareGrid<runNorm<BatchNormGrad, 1>, BatchNormGrad::workspace>});
+  table.add({"batch_norm_parts", "cuda",
+             prepareGrid<runNorm<BatchNormParts, 0>, BatchNormParts::workspace>});
+  table.add({"batch_norm_parts_grad", "cuda",
+             prepareGrid<runNorm<BatchNormPartsGrad, 1>, BatchNormPartsGrad::workspace>});
   table.add({"running_average", "cuda", prepareGrid<runByOperand<RunningAverages>>});
 }
 
