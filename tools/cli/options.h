@@ -70,6 +70,7 @@ struct PlanFlags {
   std::string batchNorm; // of micro-batches; empty: whole
   StageOptions stages;
   bool hasStages = false; // an option asks for them
+  std::string machine;    // a file; empty: none
   std::optional<int64_t> hostMemory; // bytes; none: no bound
   std::optional<double> link;        // bytes a second; none: the device's own rate
   std::optional<double> maxInverseError;

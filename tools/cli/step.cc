@@ -3,6 +3,7 @@
 #include "tools/cli/devices.h"
 #include "tools/cli/first_step.h"
 #include "tools/cli/model.h"
+#include "tools/cli/stage_flags.h"
 
 namespace isthmus {
 
@@ -25,7 +26,11 @@ llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const Pla
     return e;
   paths.reads("MODEL", model.model);
   paths.reads("--costs", plan.costs);
+  paths.reads("--machine", plan.machine);
   if (llvm::Error e = paths.check())
+    return e;
+  PlanFlags withMachine = plan;
+  if (llvm::Error e = readMachineFlag(withMachine))
     return e;
   auto device = openDevice(deviceName, deviceOptions(model, plan));
   if (!device)
@@ -36,7 +41,7 @@ llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const Pla
   auto g = loadModel(model, paths, *given);
   if (!g)
     return g.takeError();
-  auto options = compileOptions(model, plan, *given);
+  auto options = compileOptions(model, withMachine, *given);
   if (!options)
     return options.takeError();
   options->firstStep = firstStepOn(**device, *given, model.seed);
