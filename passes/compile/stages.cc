@@ -260,14 +260,25 @@ private:
     return c;
   }
 
+  // The most that the arena of each place may have.
+  struct Limits {
+    std::vector<int64_t> bytes;
+    bool isSmallest = false;
+    int64_t largest() const { return *std::max_element(bytes.begin(), bytes.end()); }
+    bool isTight() const { return largest() < INT64_MAX; }
+  };
+
   // The same with a mode for each place.
-  Candidate inMode(const Candidate &base, CheckpointMode mode) const {
+  Candidate inMode(const Candidate &base, CheckpointMode mode, const Limits &limits) const {
     Candidate c = base;
     c.mode = mode;
     c.plans.clear();
-    for (const PlaceProblem &place : c.places)
-      c.plans.push_back(
-          replayed(place.problem, checkpointed(c.graph, c.problem, place, mode), {}));
+    for (size_t i = 0; i < c.places.size(); ++i) {
+      plan::SearchOptions options; // offsets are searched for until they suffice
+      options.budgetBytes = limits.isSmallest ? 0 : limits.bytes[i];
+      c.plans.push_back(replayed(c.places[i].problem,
+                                 checkpointed(c.graph, c.problem, c.places[i], mode), options));
+    }
     finishCandidate(c);
     return c;
   }
@@ -282,14 +293,6 @@ private:
     c.name = (stageOrderName(c.order) + ", " + (c.mode ? checkpointModeName(*c.mode) : "planned"))
                  .str();
   }
-
-  // The most that the arena of each place may have.
-  struct Limits {
-    std::vector<int64_t> bytes;
-    bool isSmallest = false;
-    int64_t largest() const { return *std::max_element(bytes.begin(), bytes.end()); }
-    bool isTight() const { return largest() < INT64_MAX; }
-  };
 
   // Each place planned within the limit; equal problems once.
   Candidate planned(const Candidate &base, const Limits &limits) {
@@ -356,7 +359,8 @@ private:
       bases.push_back(std::move(*base));
     }
     setBaseline(bases);
-    const Limits limits = findLimits();
+    limits_ = findLimits();
+    const Limits &limits = limits_;
     const bool plans = o_.searches() || limits.isTight();
     const std::vector<CheckpointMode> modes =
         s_.checkpoint       ? std::vector<CheckpointMode>{*s_.checkpoint}
@@ -367,7 +371,7 @@ private:
                             : std::vector<CheckpointMode>{CheckpointMode::Never};
     for (const Candidate &base : bases) {
       for (CheckpointMode mode : modes)
-        consider(inMode(base, mode), limits);
+        consider(inMode(base, mode, limits), limits);
       if (plans && !s_.checkpoint)
         consider(planned(base, limits), limits);
     }
@@ -547,6 +551,11 @@ private:
       StageFigures s;
       s.device = p.device;
       const uint32_t number = *places.find(p.device);
+      if (best_ && layout->arenaBytes > limits_.bytes[number]) {
+        leastOf_[number] = std::max(leastOf_[number], layout->arenaBytes);
+        least_ = std::max(least_, layout->arenaBytes);
+        return notMet(limits_);
+      }
       s.baselinePeakBytes = number < baselinePeaks_.size() ? baselinePeaks_[number] : 0;
       s.predictedPeakBytes = layout->peakBytes;
       s.arenaBytes = layout->arenaBytes;
@@ -607,6 +616,7 @@ private:
   double baselineCost_ = 0, cost_ = 0; // microseconds
   std::map<std::pair<std::string, int64_t>, plan::PlanResult> plans_;
   std::optional<Candidate> best_;
+  Limits limits_;
   int64_t least_ = INT64_MAX; // the smallest of the candidates' largest arenas
   std::vector<int64_t> leastOf_; // by place, the smallest arena of the candidates
   Compiled out_;
