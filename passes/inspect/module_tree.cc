@@ -23,6 +23,10 @@ public:
   }
 
   ModuleTree run() {
+    // Forward nodes decide the order, wherever a plan has put what belongs to them.
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (const Node &n = g_.node(NodeId(i)); n.phase == Phase::Forward && !n.isStandIn())
+        entryOf(NodeId(i));
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       entries_[entryOf(NodeId(i))].members.push_back(i);
     for (uint32_t e = 0; e < entries_.size(); ++e) // grows by the ranges

@@ -20,7 +20,7 @@ struct Module {
 struct ModuleTree {
   static constexpr size_t kMostChildren = 64;
   // A parent comes before its children; children of one parent are in the order of their first
-  // nodes. Modules that contain one module and nothing else are joined with it.
+  // forward nodes, and those without any come last. Modules that contain one module and nothing else are joined with it.
   std::vector<Module> modules;
   std::vector<uint32_t> moduleOf; // by node: the innermost module
 };

@@ -59,6 +59,7 @@ llvm::Error addDecisions(Page &page, const Options &o, const PlanChoice &plan, c
     j["bytes"] = f.bytes;
     j["saved_bytes"] = f.away.empty() ? 0 : f.bytes - f.encodedBytes;
     j["us"] = f.addedUs + f.rebuildUs;
+    j["link_us"] = f.linkUs;
     if (f.eviction)
       j["eviction"] = {{"us", f.eviction->us}, {"peak_bytes", f.eviction->peakBytes}};
     j["text"] = decisionText(e, f);
@@ -74,6 +75,13 @@ llvm::Error addDecisions(Page &page, const Options &o, const PlanChoice &plan, c
   return llvm::Error::success();
 }
 
+// The figures without the time that the search took, so that the same plan gives the same page.
+Json figures(Figures f) {
+  Json j = figuresJson(f);
+  j.erase("plan_seconds");
+  return j;
+}
+
 // The step that is drawn beside that of MODEL: of OTHER, or of the graph without a plan.
 struct Beside {
   std::string name;
@@ -82,7 +90,8 @@ struct Beside {
   Figures figures;
 };
 
-llvm::Expected<Beside> otherModel(const Options &o, const Target &target, CommandPaths &paths,
+llvm::Expected<Beside> otherModel(const Options &o, const Graph &shown, bool wasDifferentiated,
+                                  const Target &target, CommandPaths &paths,
                                   const GivenInputs &given) {
   ModelOptions model = o.model;
   model.model = o.other;
@@ -92,10 +101,15 @@ llvm::Expected<Beside> otherModel(const Options &o, const Target &target, Comman
   auto options = compileOptions(model, {}, given);
   if (!options)
     return options.takeError();
+  if (wasDifferentiated && g->hasBackward() && (!model.loss.empty() || !model.wrt.empty()))
+    return usageError(
+        "both graphs are differentiated already, so --loss and --wrt have no meaning here");
   if (runsForwardAlone(model, {}, *g, options->step))
     options->differentiates = false;
-  else if (g->hasBackward()) // the options of a forward MODEL do not apply to it
-    options->step.loss.reset();
+  if (shown.wasPlanned() && !g->wasPlanned()) { // lowered alike, to be comparable
+    options->lowering = loweringOf(shown.record);
+    options->exactOnly = false;
+  }
   auto c = compiled(std::move(*g), *options, target);
   if (!c)
     return c.takeError();
@@ -122,7 +136,7 @@ llvm::Error addBeside(Page &page, const Graph &g, const Beside &b, const Target 
   if (llvm::Error e =
           addStepOf(page, "b.", b.name, b.graph, b.layout ? &*b.layout : nullptr, target))
     return e;
-  page.facts["steps"].back()["figures"] = b.layout ? figuresJson(b.figures) : Json();
+  page.facts["steps"].back()["figures"] = b.layout ? figures(b.figures) : Json();
   return llvm::Error::success();
 }
 
@@ -146,18 +160,20 @@ llvm::Error view(const Options &o) {
   CommandPaths paths;
   paths.reads("OTHER", o.other);
   paths.writes("-o", o.output.empty() ? "-" : o.output);
-  auto step = stepToCompile(o.model, o.plan, o.device, paths, ForwardAlone::Allowed);
+  auto step = stepToCompile(o.model, o.plan, o.device, paths, ForwardAlone::Allowed,
+                            o.other.empty() ? LossOfStep::Refused : LossOfStep::Ignored);
   if (!step)
     return step.takeError();
   auto &[device, g, compile, given] = *step;
   const Target &target = device->target();
+  const bool wasDifferentiated = g.hasBackward();
   auto c = compiled(std::move(g), compile, target);
   if (!c)
     return c.takeError();
 
   std::optional<Beside> beside;
   if (!o.other.empty()) {
-    auto other = otherModel(o, target, paths, given);
+    auto other = otherModel(o, c->graph, wasDifferentiated, target, paths, given);
     if (!other)
       return other.takeError();
     beside = std::move(*other);
@@ -172,7 +188,7 @@ llvm::Error view(const Options &o) {
   page.facts["graph"] = c->graph.name;
   page.facts["target"] = target.name;
   page.facts["budget_bytes"] = c->budgetBytes ? Json(*c->budgetBytes) : Json();
-  page.facts["figures"] = figuresJson(c->figures);
+  page.facts["figures"] = figures(c->figures);
   page.facts["kinds"] = kinds();
   page.facts["stand_ins"] = standIns();
   page.facts["steps"] = Json::array();

@@ -30,12 +30,12 @@ class ArenaPanel extends StepPanel {
     c.restore();
   }
 
-  // Blocks in view that are at least as large as a pixel, or the map where that leaves some out.
+  // All blocks in view, or where they are many those of at least about a pixel.
   blocksInView() {
-    const {stretch, step} = this.shared;
-    const found = [];
-    const isComplete = step.blocks.visit(Math.floor(stretch.from), Math.ceil(stretch.to),
-      0.7 * stretch.width / this.plotWidth, 0.7 * (this.high - this.low) / this.height, ArenaPanel.mostDrawn, i => {
+    const {stretch, step} = this.shared, from = Math.floor(stretch.from), to = Math.ceil(stretch.to);
+    const found = [], pixels = step.blocks.atMost(from, to) > ArenaPanel.mostDrawn ? 0.7 : 0;
+    const isComplete = step.blocks.visit(from, to,
+      pixels * stretch.width / this.plotWidth, pixels * (this.high - this.low) / this.height, ArenaPanel.mostDrawn, i => {
         if (step.blocks.isPlaced(i) && step.blocks.offsetOf(i) < this.high && step.blocks.offsetOf(i) + step.blocks.bytes[i] > this.low) found.push(i);
       });
     return {found, isComplete};

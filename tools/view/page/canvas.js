@@ -126,7 +126,7 @@ class StepPanel extends Panel {
 
   // Lines and texts of the axis of bytes; `yOf` maps bytes to pixels.
   paintBytesAxis(c, low, high, yOf) {
-    const step = niceBytes((high - low) / Math.max(2, this.height / 48));
+    const step = niceBytes((high - low) / Math.max(1.5, (yOf(low) - yOf(high)) / 30));
     c.textAlign = "right";
     for (let bytes = Math.ceil(low / step) * step; bytes <= high; bytes += step) {
       const y = Math.round(yOf(bytes)) + 0.5;
@@ -148,7 +148,7 @@ class StepPanel extends Panel {
       c.fillStyle = colour;
       c.fillRect(x - width / 2, 0, width, bottom);
     };
-    if (matches && matches.size <= 2000) for (const node of matches) mark(node, this.theme.way(1), 1);
+    if (matches) this.paintMatches(c, matches, nodeWidth);
     if (light) {
       for (const node of light.readers) mark(node, inks.faint, 1);
       mark(light.node, inks.lit, Math.max(1, Math.min(2, nodeWidth)));
@@ -161,9 +161,27 @@ class StepPanel extends Panel {
       c.fillRect(x, 0, Math.max(1, nodeWidth), bottom);
     }
   }
+
+  // Ticks at the top, one a pixel at most.
+  paintMatches(c, matches, nodeWidth) {
+    c.fillStyle = this.theme.way(1);
+    let last = -1;
+    for (const node of matches) {
+      const x = Math.round(this.xOf(node));
+      if (x === last || x < this.left || x > this.left + this.plotWidth) continue;
+      c.fillRect(x, 0, Math.max(2, nodeWidth), 7);
+      last = x;
+    }
+  }
 }
 
-// About `bytes`: a power of two, so that an axis has round figures.
+// The next power of two, so that an axis has round figures.
 function niceBytes(bytes) {
   return 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(1, bytes))));
+}
+
+// The next of 1, 2, 5, 10, 20 ...
+function niceCount(count) {
+  const scale = 10 ** Math.floor(Math.log10(Math.max(1, count)));
+  return [1, 2, 5, 10].find(f => f * scale >= count) * scale;
 }

@@ -35,7 +35,7 @@ class Theme {
   // From pale to strong, for a share from 0 to 1.
   ramp(share) {
     const [low, high] = this.inks.ramp, s = Math.sqrt(Math.max(0, Math.min(1, share)));
-    return "rgb(" + low.map((l, i) => Math.round(l + (high[i] - l) * s)).join(",") + ")";
+    return "#" + low.map((l, i) => Math.round(l + (high[i] - l) * s).toString(16).padStart(2, "0")).join("");
   }
   toggle() {
     this.chosen = this.name === "dark" ? "light" : "dark";

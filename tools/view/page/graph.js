@@ -103,6 +103,7 @@ class GraphPanel extends Panel {
       for (const node of light.readers) add(node, "read");
       add(light.node, "own");
     }
+    this.ownColumn = light && light.node >= 0 ? this.modules.columnOf(light.node) : -1;
     this.hoveredRow = hovered && hovered.node >= 0 ? this.modules.rowOf(hovered.node) : -1;
   }
 
@@ -149,35 +150,44 @@ class GraphPanel extends Panel {
     const cell = this.modules.cell(row, column);
     if (!cell.parts.length) return;
     const top = y + 2, height = GraphPanel.rowHeight - 4;
-    let ground;
-    if (this.colourBy === "way") {
-      const parts = cell.parts.filter(p => p.way !== 2 || cell.parts.length === 1); // boundaries take no time
-      const all = parts.reduce((sum, p) => sum + p.nodes, 0) || 1;
-      let x = box.x;
-      for (const part of parts) {
-        const width = box.width * (part.nodes || all / parts.length) / all;
-        c.fillStyle = ground = this.theme.way(part.way);
-        c.fillRect(x, top, width, height);
-        x += width;
-      }
-    } else {
-      c.fillStyle = ground = this.theme.ramp(cell[this.colourBy] / this.scaleOf[this.colourBy]);
-      c.fillRect(box.x, top, box.width, height);
-      ground = ground.replace(/rgb\((\d+),(\d+),(\d+)\)/, (_, ...rgb) => "#" + rgb.slice(0, 3).map(v => (+v).toString(16).padStart(2, "0")).join(""));
+    const text = fittingText(c, this.boxText(row, cell), box.width - 8);
+    for (const {x, width, colour} of this.grounds(cell, box)) {
+      c.save();
+      c.beginPath();
+      c.rect(x, top, width, height);
+      c.clip();
+      c.fillStyle = colour;
+      c.fillRect(x, top, width, height);
+      c.fillStyle = inkOn(colour);
+      c.fillText(text, box.x + 5, top + height / 2 + 0.5);
+      c.restore();
     }
-    if (this.lit.get(index) === "own") {
+    if (this.lit.get(index) === "own" && column === this.ownColumn) {
       c.strokeStyle = this.theme.inks.lit;
       c.lineWidth = 2;
       c.strokeRect(box.x, top, box.width, height);
     }
-    c.fillStyle = inkOn(ground);
-    c.fillText(fittingText(c, this.boxText(row, cell), box.width - 8), box.x + 5, top + height / 2 + 0.5);
+  }
+
+  // The stretches of a box, each with its colour.
+  grounds(cell, box) {
+    if (this.colourBy !== "way")
+      return [{x: box.x, width: box.width, colour: this.theme.ramp(cell[this.colourBy] / this.scaleOf[this.colourBy])}];
+    const parts = cell.nodes ? cell.parts.filter(p => p.nodes) : cell.parts.slice(0, 1);
+    const all = parts.reduce((sum, p) => sum + p.nodes, 0) || 1;
+    let x = box.x;
+    return parts.map(p => {
+      const width = box.width * (p.nodes || 1) / all;
+      x += width;
+      return {x: x - width, width, colour: this.theme.way(p.way)};
+    });
   }
 
   boxText(row, cell) {
     const figure = this.colourBy === "bytes" ? bytesText(cell.bytes) : timeText(cell.time);
-    if (row.node >= 0) return this.shared.step.opName(row.node) + "  " + figure;
-    return cell.nodes.toLocaleString("en") + (this.width < 500 ? "" : cell.nodes === 1 ? " node" : " nodes") + "  " + figure;
+    if (row.node >= 0) return this.width < 500 ? this.shared.step.opName(row.node) : this.shared.step.opName(row.node) + "  " + figure;
+    if (this.width < 500) return figure;
+    return countText(cell.nodes, "node") + "  " + figure;
   }
 
   // Arcs beside the first or the last column, for values that skip rows; lines to the next row.
@@ -217,12 +227,13 @@ class GraphPanel extends Panel {
       const row = this.modules.rowOf(node), box = this.boxOf(index);
       return {row, x: side > 0 ? box.x + box.width : box.x, y: this.yOf(row) + GraphPanel.rowHeight / 2, index};
     };
+    // Within the first column lines bend to the left, within others to the right.
     const join = (from, to) => {
-      const across = Math.sign(centre(to, 1).index - centre(from, 1).index) || (centre(from, 1).index > 0 ? 0 : 0);
-      const a = centre(from, across >= 0 && centre(from, 1).index > 0 || across > 0 ? 1 : -1);
-      const b = centre(to, across === 0 ? (a.index > 0 ? 1 : -1) : -across);
+      const across = Math.sign(centre(to, 1).index - centre(from, 1).index);
+      const side = centre(from, 1).index > 0 ? 1 : -1;
+      const a = centre(from, across || side), b = centre(to, across ? -across : side);
       if (a.row < 0 || b.row < 0 || a.row === b.row && a.index === b.index) return;
-      const bulge = across === 0 ? (a.index > 0 ? 30 : -30) : 0;
+      const bulge = across ? 0 : 30 * side;
       c.beginPath();
       c.moveTo(a.x, a.y);
       c.bezierCurveTo(a.x + (bulge || 20 * across), a.y, b.x + (bulge || -20 * across), b.y, b.x, b.y);

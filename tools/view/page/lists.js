@@ -68,7 +68,7 @@ class PriceList {
         element("tr", {}, ...["tensor", "bytes", "time", "a MiB"].map(t => element("th", {}, t))),
         ...list.slice(0, MOST_LISTED).map(d => element("tr", {title: d.text},
           element("td", {}, this.card.valueLink(d.value)), element("td", {class: "figure"}, bytesText(d.saved_bytes)),
-          element("td", {class: "figure"}, timeText(d.us)), element("td", {class: "figure"}, timeText(d.price))))));
+          element("td", {class: "figure"}, d.us || !d.link_us ? timeText(d.us) : timeText(d.link_us) + " link"), element("td", {class: "figure"}, d.us ? timeText(d.price) : "-")))));
     };
     table("Not kept, the largest first", this.saved, "This plan keeps all tensors.");
     if (this.possible.length) table("Kept at the peak, the cheapest first", this.possible, "");
@@ -80,7 +80,7 @@ class PriceList {
 }
 
 function showTab(which) {
-  for (const name of ["live", "price"]) {
+  for (const name of ["live", "price", "comparison"]) {
     byId("tab-" + name).setAttribute("aria-selected", String(name === which));
     byId("list-" + name).hidden = name !== which;
   }

@@ -5,7 +5,7 @@ class View {
     const facts = columns.head, [first, second] = facts.steps;
     this.facts = facts;
     const step = new Step(first, columns);
-    const other = second ? new Profile(second, columns) : null;
+    const other = !second ? null : second.figures ? new Step(second, columns) : new Profile(second, columns);
     this.shared = new Shared(step);
     this.other = other;
     this.theme = new Theme();
@@ -16,6 +16,7 @@ class View {
     this.card = new Card(this.shared, this.theme, facts);
     this.live = new LiveList(this.shared, this.card, facts);
     this.price = new PriceList(this.shared, this.card, facts);
+    this.comparison = new Comparison(this.shared, this.card, facts, other);
     this.search = new Search(this.shared, this.graph);
     this.keys = new Keys(this);
     this.shared.listen(what => this.changed(what));
@@ -61,6 +62,10 @@ class View {
     on("help-button", () => byId("help").showModal());
     on("tab-live", () => showTab("live"));
     on("tab-price", () => showTab("price"));
+    on("tab-comparison", () => {
+      this.comparison.show();
+      showTab("comparison");
+    });
     on("open-all", () => {
       this.graph.modules.openLevel(20000);
       this.graph.refold();

@@ -8,6 +8,8 @@ const SLOTS = [
   {column: 2, way: 9}, {column: 2, way: 7}, {column: 3, way: 10}
 ];
 
+const BOUNDARY = 2; // a way
+
 class Modules {
   constructor(step) {
     this.step = step;
@@ -34,7 +36,7 @@ class Modules {
   slotOf(node) {
     const way = this.step.way(node), phase = this.step.phase[node];
     const isEarly = phase === 0 && way >= 5; // encodings and transfers begin in the forward part
-    return SLOTS.findIndex(s => s.way === way && (s.column === (isEarly ? 0 : way === 7 ? 2 : s.column)) && !(s.column === 0 && !isEarly));
+    return SLOTS.findIndex(s => s.way === way && (s.column === 0) === isEarly);
   }
   columnOf(node) { return SLOTS[this.slots[node]].column; }
 
@@ -45,7 +47,7 @@ class Modules {
     this.sums = {nodes: new Float32Array(size), time: new Float32Array(size), bytes: new Float32Array(size)};
     for (let node = 0; node < step.numNodes; ++node) {
       const at = step.moduleOf[node] * SLOTS.length + this.slots[node];
-      this.sums.nodes[at] += step.isView(node) ? 0 : 1;
+      this.sums.nodes[at] += step.standIn[node] === BOUNDARY ? 0 : 1; // a boundary only passes a value on
       this.sums.time[at] += step.us[node];
       this.sums.bytes[at] += this.bytesOf(node);
     }

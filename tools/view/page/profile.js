@@ -7,13 +7,15 @@ class ProfilePanel extends StepPanel {
     this.budget = facts.budget_bytes;
     this.other = other; // a Profile, or null
     this.inStep = inStep;
+    // A model to compare with has a stack of its own below; a step without a plan is a line.
+    this.isSplit = other instanceof Step;
     const step = shared.step;
     this.top = 1.06 * Math.max(1, step.peakBytes, this.budget || 0, other ? other.peakBytes : 0);
-    this.order = STACK_ORDER.map(kind => ({kind, live: step.live[step.kinds.indexOf(kind)]})).filter(k => k.live);
   }
 
-  get bottom() { return this.height - 16; }
-  yOf(bytes) { return this.bottom * (1 - bytes / this.top); }
+  get bottom() { return this.height - 16; } // of the plot
+  get middle() { return this.isSplit ? this.bottom / 2 : this.bottom; } // of the stack of this step
+  yOf(bytes) { return this.middle * (1 - bytes / this.top); }
 
   paint(c) {
     this.paintBytesAxis(c, 0, this.top, bytes => this.yOf(bytes));
@@ -21,26 +23,28 @@ class ProfilePanel extends StepPanel {
     c.beginPath();
     c.rect(this.left, 0, this.plotWidth, this.bottom);
     c.clip();
-    this.paintStack(c);
-    if (this.other) this.paintOther(c);
+    const columns = this.columns();
+    this.paintStack(c, this.shared.step, columns, 0);
+    if (this.isSplit) this.paintStack(c, this.other, this.columnsOfOther(columns), this.middle);
+    else if (this.other) this.paintLine(c, this.columnsOfOther(columns));
     this.paintMarks(c, this.bottom);
     c.restore();
     this.paintBudget(c);
     this.paintPeak(c);
+    if (this.isSplit) this.paintNamesOfBoth(c);
     this.paintNodesAxis(c);
   }
 
-  // The stack of the heaviest node of each column of pixels.
-  paintStack(c) {
-    const columns = this.columns();
+  // The stack of the heaviest node of each column of pixels, `down` pixels below the top one.
+  paintStack(c, profile, columns, down) {
     const base = new Float64Array(columns.length);
-    for (const {kind, live} of this.order) {
+    for (const {kind, live} of stackOf(profile)) {
       c.fillStyle = this.theme.kind(kind);
       columns.forEach((column, i) => {
         const bytes = live[column.node];
         if (!bytes) return;
         const low = this.yOf(base[i]), high = this.yOf(base[i] += bytes);
-        c.fillRect(column.x, high, column.width, low - high);
+        c.fillRect(column.x, high + down, column.width, low - high);
       });
     }
   }
@@ -64,13 +68,18 @@ class ProfilePanel extends StepPanel {
     return columns;
   }
 
-  // The live bytes of the other step, as a line over the nodes where it is equally far.
-  paintOther(c) {
-    const points = this.columns().map(({x, width, from, to}) => {
+  // The nodes of the other step where it is equally far.
+  columnsOfOther(columns) {
+    return columns.map(({x, width, from, to}) => {
       const first = Math.min(this.other.numNodes - 1, Math.floor(this.inStep.toOther(from)));
       const last = Math.min(this.other.numNodes, Math.max(first + 1, Math.ceil(this.inStep.toOther(to))));
-      return [x, width, this.yOf(this.other.total[this.other.heaviest(first, last)])];
+      return {x, width, node: this.other.heaviest(first, last)};
     });
+  }
+
+  // The live bytes of the other step, as a line.
+  paintLine(c, columns) {
+    const points = columns.map(({x, width, node}) => [x, width, this.yOf(this.other.total[node])]);
     for (const [colour, width] of [[this.theme.inks.page, 3.5], [this.theme.inks.other, 1.3]]) {
       c.strokeStyle = colour;
       c.lineWidth = width;
@@ -111,6 +120,13 @@ class ProfilePanel extends StepPanel {
     this.label(c, text, right ? x + 9 : x - 9 - width, Math.max(8, y - 8), this.theme.inks.ink);
   }
 
+  paintNamesOfBoth(c) {
+    c.fillStyle = this.theme.inks.grid;
+    c.fillRect(this.left, Math.round(this.middle), this.plotWidth, 1);
+    this.label(c, shownName(this.shared.step.name), this.left + 6, 8, this.theme.inks.ink);
+    this.label(c, shownName(this.other.name) + ", peak " + bytesText(this.other.peakBytes), this.left + 6, this.middle + 10, this.theme.inks.ink);
+  }
+
   // A text on a ground of its own.
   label(c, text, x, y, colour) {
     const width = c.measureText(text).width;
@@ -124,7 +140,7 @@ class ProfilePanel extends StepPanel {
 
   paintNodesAxis(c) {
     const s = this.shared.stretch;
-    const step = 10 ** Math.ceil(Math.log10(Math.max(1, s.width / (this.plotWidth / 90))));
+    const step = niceCount(s.width / (this.plotWidth / 80));
     c.fillStyle = this.theme.inks.faint;
     c.textAlign = "center";
     for (let node = Math.ceil(s.from / step) * step; node <= s.to; node += step) {
@@ -151,7 +167,7 @@ class ProfilePanel extends StepPanel {
     const step = this.shared.step;
     const lines = [shownName(step.nodeName(node)), step.opName(node) + ", node " + (node + 1).toLocaleString("en"),
       bytesText(step.total[node]) + " live"];
-    for (const {kind, live} of [...this.order].reverse())
+    for (const {kind, live} of stackOf(step).reverse())
       if (live[node]) lines.push("  " + bytesText(live[node]) + " " + this.kinds[kind]);
     return lines;
   }
@@ -159,4 +175,9 @@ class ProfilePanel extends StepPanel {
     const target = this.targetAt(x, y);
     if (target) this.shared.select({node: target.node});
   }
+}
+
+// The kinds of a profile, from the bottom of the stack to its top.
+function stackOf(profile) {
+  return STACK_ORDER.map(kind => ({kind, live: profile.live[profile.kinds.indexOf(kind)]})).filter(k => k.live);
 }

@@ -163,8 +163,7 @@ class Blocks {
         isComplete = false;
         continue;
       }
-      const first = firstAt(g.first, g.first + g.count, i => this.begin[i] + g.longest > from);
-      for (let i = first; i < g.first + g.count && this.begin[i] < to; ++i) {
+      for (let i = this.firstOf(g, from); i < g.first + g.count && this.begin[i] < to; ++i) {
         if (this.end[i] <= from) continue;
         if (most-- <= 0) return false;
         visit(i);
@@ -172,6 +171,13 @@ class Blocks {
     }
     return isComplete;
   }
+
+  // No fewer than live at nodes from `from` up to `to`, found without looking at each.
+  atMost(from, to) {
+    return this.groups.reduce((sum, g) => sum + firstAt(g.first, g.first + g.count, i => this.begin[i] >= to) - this.firstOf(g, from), 0);
+  }
+  // The first block of a group that may live at node `from` or later.
+  firstOf(g, from) { return firstAt(g.first, g.first + g.count, i => this.begin[i] + g.longest > from); }
 
   liveAt(node) {
     const found = [];

@@ -21,5 +21,5 @@ function showLegend(facts, step, theme, other) {
   };
   byId("legend").replaceChildren(
     ...STACK_ORDER.filter(kind => step.kinds.includes(kind)).map(kind => element("span", {class: "key"}, swatch(theme.kind(kind)), facts.kinds[kind])),
-    other ? element("span", {class: "key"}, element("span", {class: "line"}), nameElement(other.name)) : "");
+    other && !(other instanceof Step) ? element("span", {class: "key"}, element("span", {class: "line"}), nameElement(other.name)) : "");
 }
