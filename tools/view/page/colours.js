@@ -23,12 +23,17 @@ const INKS = {
 
 class Theme {
   constructor() {
-    this.asked = window.matchMedia("(prefers-color-scheme: dark)");
-    this.chosen = null;
-    this.asked.addEventListener("change", () => this.changed());
+    // The query is asked once, since Chromium sends no event about a change that was seen before.
+    const query = window.matchMedia("(prefers-color-scheme: dark)");
+    this.systemIsDark = query.matches;
+    this.chosen = null; // by the person: "light", "dark", or null
+    query.addEventListener("change", e => {
+      this.systemIsDark = e.matches;
+      this.changed();
+    });
     this.listener = () => {};
   }
-  get name() { return this.chosen || (this.asked.matches ? "dark" : "light"); }
+  get name() { return this.chosen || (this.systemIsDark ? "dark" : "light"); }
   get inks() { return INKS[this.name]; }
   kind(k) { return KIND_COLOURS[this.name][k]; }
   way(w) { return WAY_COLOURS[this.name][w]; }

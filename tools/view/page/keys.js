@@ -50,7 +50,7 @@ class Keys {
 
   selectAtCursor() {
     const {shared} = this.view, b = shared.step.blocks;
-    const made = Array.from(b.ofNode(shared.cursor)).sort((i, j) => b.bytes[j] - b.bytes[i]);
+    const made = Array.from(b.ofNode(shared.cursor)).filter(i => b.value[i]).sort((i, j) => b.bytes[j] - b.bytes[i]);
     shared.select(shared.light?.node === shared.cursor && shared.light.block < 0 && made.length ? {block: made[0]} : {node: shared.cursor});
   }
 
