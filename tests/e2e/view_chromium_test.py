@@ -144,6 +144,19 @@ class Page(InChromium):
         self.assertEqual(self.texts("#card h2"), ["Selected"])
         self.check_quiet()
 
+    def test_a_page_at_rest_draws_nothing(self):
+        self.unet("--policy=memory")
+        drawn = self.value("""(async () => {
+            let drawn = 0;
+            for (const panel of [isthmusView.profile, isthmusView.arena, isthmusView.graph]) {
+              const paint = panel.paint.bind(panel);
+              panel.paint = c => { ++drawn; paint(c); };
+              panel.request();
+            }
+            for (let i = 0; i < 10; ++i) await new Promise(done => requestAnimationFrame(done));
+            return drawn })()""")
+        self.assertEqual(drawn, 3)
+
     def test_folding(self):
         self.unet("--policy=memory")
         self.value("(isthmusView.graph.modules.closeAll(), isthmusView.graph.refold(), isthmusView.graph.draw())")
@@ -282,7 +295,7 @@ class Large(InChromium):
     def measure(self, *args):
         data, seconds = self.show(*args)
         size = os.path.getsize(self.path("page.html")) / 1e6
-        frames = [self.scroll(share) for share in (1, 0.3, 0.03, 0.001)]
+        frames = [self.scroll(share) for share in (1, 0.3, 0.03, 0.001)] + [self.scroll_rows()]
         heap = self.value("(gc(), performance.memory.usedJSHeapSize / 2 ** 20)")
         blocks = self.value("isthmusView.shared.step.blocks.count")
         nodes = data.head["steps"][0]["nodes"]
@@ -305,6 +318,24 @@ class Large(InChromium):
             }}
             return gaps.sort((a, b) => a - b)[95];
         }})()""")
+
+    def scroll_rows(self):
+        """The same for the rows of the graph, with thousands of them open."""
+        return self.value("""(async () => {
+            const g = isthmusView.graph, gaps = [], frame = () => new Promise(done => requestAnimationFrame(done));
+            while (g.modules.openLevel(5000)) {}
+            g.refold();
+            await frame(); await frame();
+            let last = performance.now();
+            for (let i = 0; i < 100; ++i) {
+              g.scrollBy(57);
+              await frame();
+              const now = performance.now();
+              gaps.push(now - last);
+              last = now;
+            }
+            return gaps.sort((a, b) => a - b)[95];
+        })()""")
 
     def test_100_000_nodes(self):
         self.run_ok("zoo", "mlp", "--depth=14300", "--batch=64", "--width=16", "-o", "deep.isth")

@@ -62,9 +62,13 @@ class GraphPanel extends Panel {
     return [first, Math.min(this.rows.length, first + Math.ceil(this.height / GraphPanel.rowHeight) + 1)];
   }
   scrollBy(pixels) {
-    const most = this.rows.length * GraphPanel.rowHeight + GraphPanel.headHeight + 8 - this.height;
-    this.scroll = Math.max(0, Math.min(Math.max(0, most), this.scroll + pixels));
+    this.scroll += pixels;
+    this.keepInRange();
     this.request();
+  }
+  keepInRange() {
+    const most = this.rows.length * GraphPanel.rowHeight + GraphPanel.headHeight + 8 - this.height;
+    this.scroll = Math.max(0, Math.min(most, this.scroll));
   }
   reveal(row) {
     if (row < 0) return;
@@ -75,8 +79,7 @@ class GraphPanel extends Panel {
 
   // --- Drawing
   paint(c) {
-    this.scrollBy(0);
-    this.isDue = false;
+    this.keepInRange();
     this.findLit();
     const [first, last] = this.visible;
     this.paintGrounds(c, first, last);
@@ -150,7 +153,8 @@ class GraphPanel extends Panel {
     const cell = this.modules.cell(row, column);
     if (!cell.parts.length) return;
     const top = y + 2, height = GraphPanel.rowHeight - 4;
-    const text = fittingText(c, this.boxText(row, cell), box.width - 8);
+    const texts = this.boxTexts(row, cell), room = box.width - 8;
+    const text = texts.find(t => c.measureText(t).width <= room) || fittingText(c, texts[0], room);
     for (const {x, width, colour} of this.grounds(cell, box)) {
       c.save();
       c.beginPath();
@@ -183,11 +187,12 @@ class GraphPanel extends Panel {
     });
   }
 
-  boxText(row, cell) {
+  // The texts of a box, from the longest to the shortest.
+  boxTexts(row, cell) {
     const figure = this.colourBy === "bytes" ? bytesText(cell.bytes) : timeText(cell.time);
-    if (row.node >= 0) return this.width < 500 ? this.shared.step.opName(row.node) : this.shared.step.opName(row.node) + "  " + figure;
-    if (this.width < 500) return figure;
-    return countText(cell.nodes, "node") + "  " + figure;
+    if (row.node < 0) return [countText(cell.nodes, "node") + "  " + figure, cell.nodes.toLocaleString("en") + "  " + figure, figure];
+    const op = this.shared.step.opName(row.node);
+    return [op + "  " + figure, op, figure];
   }
 
   // Arcs beside the first or the last column, for values that skip rows; lines to the next row.
@@ -233,15 +238,28 @@ class GraphPanel extends Panel {
       const side = centre(from, 1).index > 0 ? 1 : -1;
       const a = centre(from, across || side), b = centre(to, across ? -across : side);
       if (a.row < 0 || b.row < 0 || a.row === b.row && a.index === b.index) return;
-      const bulge = across ? 0 : 30 * side;
       c.beginPath();
       c.moveTo(a.x, a.y);
-      c.bezierCurveTo(a.x + (bulge || 20 * across), a.y, b.x + (bulge || -20 * across), b.y, b.x, b.y);
+      if (Math.abs(b.index - a.index) > 1) this.passBetweenRows(c, a, b, 4 * across);
+      else {
+        const bend = across ? [20 * across, -20 * across] : [30 * side, 30 * side];
+        c.bezierCurveTo(a.x + bend[0], a.y, b.x + bend[1], b.y, b.x, b.y);
+      }
       c.stroke();
     };
     for (const reader of light.readers.slice(0, 200)) join(light.node, reader);
     if (light.block < 0)
       for (const v of step.operandsOf(light.node)) if (step.makerOf(v) >= 0) join(step.makerOf(v), light.node);
+  }
+
+  // A line from `a` to `b` that crosses the columns between them above the row of `b`.
+  passBetweenRows(c, a, b, gap) {
+    const above = b.y - GraphPanel.rowHeight / 2;
+    c.lineTo(a.x + gap, a.y);
+    c.lineTo(a.x + gap, above);
+    c.lineTo(b.x - gap, above);
+    c.lineTo(b.x - gap, b.y);
+    c.lineTo(b.x, b.y);
   }
 
   paintHead(c) {
