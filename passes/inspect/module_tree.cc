@@ -16,7 +16,8 @@ struct Entry {
 
 class TreeMaker {
 public:
-  explicit TreeMaker(const Graph &g) : g_(g), entries_(1), gradientOf_(g.numValues()) {
+  TreeMaker(const Graph &g, size_t mostChildren)
+      : g_(g), mostChildren_(mostChildren), entries_(1), gradientOf_(g.numValues()) {
     for (size_t i = 0; i < g.outputs().size(); ++i)
       if (g.role(i).kind != OutputKind::Result)
         gradientOf_[g.outputs()[i].index] = g.role(i).of;
@@ -69,12 +70,11 @@ private:
   // Puts many children into ranges of equal length, as many as are shown at once.
   void divide(uint32_t e) {
     const std::vector<uint32_t> all = entries_[e].children;
-    constexpr size_t kMost = ModuleTree::kMostChildren;
-    if (all.size() <= kMost)
+    if (all.size() <= mostChildren_)
       return;
-    size_t each = kMost;
-    while (llvm::divideCeil(all.size(), each) > kMost)
-      each *= kMost;
+    size_t each = mostChildren_;
+    while (llvm::divideCeil(all.size(), each) > mostChildren_)
+      each *= mostChildren_;
     std::vector<uint32_t> ranges;
     for (size_t from = 0; from < all.size(); from += each) {
       const size_t to = std::min(from + each, all.size());
@@ -109,6 +109,7 @@ private:
   }
 
   const Graph &g_;
+  const size_t mostChildren_;
   std::vector<Entry> entries_;
   llvm::StringMap<uint32_t> byName_; // by the parent's number and the part
   std::vector<ValueId> gradientOf_;  // by value: what an output is the gradient or next state of
@@ -128,6 +129,8 @@ llvm::StringRef homeName(const Graph &g, NodeId id) {
   return name;
 }
 
-ModuleTree modulesOf(const Graph &g) { return TreeMaker(g).run(); }
+ModuleTree modulesOf(const Graph &g, size_t mostChildren) {
+  return TreeMaker(g, mostChildren).run();
+}
 
 } // namespace isthmus

@@ -2,8 +2,8 @@
 //
 // A name is a path: `layer1.0.conv1` and `/layer1/0/conv1` are the node `conv1` in the module
 // `layer1.0`. Backward nodes, clones and other stand-ins lie in the module of the value that they
-// belong to. A module with more than kMostChildren modules in it is divided into ranges, so that a
-// chain of 10,000 layers unfolds step by step too.
+// belong to. A module with very many modules in it is divided into ranges, so that a chain of
+// 10,000 layers unfolds step by step too.
 #pragma once
 
 #include "ir/graph.h"
@@ -20,12 +20,14 @@ struct Module {
 struct ModuleTree {
   static constexpr size_t kMostChildren = 64;
   // A parent comes before its children; children of one parent are in the order of their first
-  // forward nodes, and those without any come last. Modules that contain one module and nothing else are joined with it.
+  // forward nodes, and those without any come last. Modules that contain one module and nothing
+  // else are joined with it.
   std::vector<Module> modules;
   std::vector<uint32_t> moduleOf; // by node: the innermost module
 };
 
-ModuleTree modulesOf(const Graph &g);
+// More than `mostChildren` modules in one are divided into ranges.
+ModuleTree modulesOf(const Graph &g, size_t mostChildren = ModuleTree::kMostChildren);
 
 // The name by which a node is sorted into modules: that of the value that it belongs to.
 llvm::StringRef homeName(const Graph &g, NodeId n);
