@@ -34,9 +34,11 @@ class ArenaPanel extends StepPanel {
   blocksInView() {
     const {stretch, step} = this.shared, from = Math.floor(stretch.from), to = Math.ceil(stretch.to);
     const found = [], pixels = step.blocks.atMost(from, to) > ArenaPanel.mostDrawn ? 0.7 : 0;
-    const isComplete = step.blocks.visit(from, to,
-      pixels * stretch.width / this.plotWidth, pixels * (this.high - this.low) / this.height, ArenaPanel.mostDrawn, i => {
-        if (step.blocks.isPlaced(i) && step.blocks.offsetOf(i) < this.high && step.blocks.offsetOf(i) + step.blocks.bytes[i] > this.low) found.push(i);
+    const isComplete = step.blocks.visit(from, to, pixels * stretch.width / this.plotWidth,
+      pixels * (this.high - this.low) / this.height, ArenaPanel.mostDrawn, i => {
+        if (step.blocks.isPlaced(i) && step.blocks.offsetOf(i) < this.high &&
+          step.blocks.offsetOf(i) + step.blocks.bytes[i] > this.low)
+          found.push(i);
       });
     return {found, isComplete};
   }
@@ -80,7 +82,8 @@ class ArenaPanel extends StepPanel {
 
   blockName(i) {
     const step = this.shared.step, value = step.blocks.value[i] - 1;
-    return value < 0 ? "workspace of " + shownName(step.nodeName(step.blocks.maker[i])) : shownName(step.valueName(value));
+    return value < 0 ? "workspace of " + shownName(step.nodeName(step.blocks.maker[i]))
+                     : shownName(step.valueName(value));
   }
 
   paintMap(c) {
@@ -89,8 +92,8 @@ class ArenaPanel extends StepPanel {
     const {stretch} = this.shared, {columns, rows} = this.shared.step.blocks.map;
     const perNode = columns / stretch.all, perByte = rows / this.all;
     c.imageSmoothingEnabled = false;
-    c.drawImage(this.map, stretch.from * perNode, rows - this.high * perByte, stretch.width * perNode, (this.high - this.low) * perByte,
-      this.left, 0, this.plotWidth, this.height);
+    c.drawImage(this.map, stretch.from * perNode, rows - this.high * perByte, stretch.width * perNode,
+      (this.high - this.low) * perByte, this.left, 0, this.plotWidth, this.height);
   }
 
   makeMap() {
@@ -126,7 +129,9 @@ class ArenaPanel extends StepPanel {
       c.strokeRect(x, y, Math.max(2, w), Math.max(2, h));
       c.setLineDash([]);
     };
-    if (light) for (const [i, how] of light.blocks) outline(i, how === "own" ? 2.5 : 1.3, how === "read" ? [2, 2] : how === "again" ? [5, 3] : []);
+    if (light)
+      for (const [i, how] of light.blocks)
+        outline(i, how === "own" ? 2.5 : 1.3, how === "read" ? [2, 2] : how === "again" ? [5, 3] : []);
     if (hovered && hovered.block >= 0) outline(hovered.block, 1.5, []);
   }
 
@@ -163,9 +168,7 @@ class ArenaPanel extends StepPanel {
     e.preventDefault();
     this.zoomOffsets(this.offsetAt(e.offsetY), Math.exp(e.deltaY / 400));
   }
-  zoomOffsets(at, factor) {
-    this.setOffsets(at - (at - this.low) * factor, at + (this.high - at) * factor);
-  }
+  zoomOffsets(at, factor) { this.setOffsets(at - (at - this.low) * factor, at + (this.high - at) * factor); }
   setOffsets(low, high) {
     const span = Math.max(Math.min(4096, this.all), Math.min(this.all, high - low));
     this.low = Math.max(0, Math.min(this.all - span, low));
@@ -174,9 +177,7 @@ class ArenaPanel extends StepPanel {
   }
 }
 
-function rgbOf(colour) {
-  return [1, 3, 5].map(at => parseInt(colour.slice(at, at + 2), 16));
-}
+function rgbOf(colour) { return [1, 3, 5].map(at => parseInt(colour.slice(at, at + 2), 16)); }
 
 // Black or white, whichever is read more easily on the colour.
 function inkOn(colour) {

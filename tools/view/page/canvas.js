@@ -105,9 +105,7 @@ class StepPanel extends Panel {
     return Math.max(0, Math.min(this.shared.step.numNodes - 1, node));
   }
 
-  dragged(dx) {
-    this.shared.move(s => s.pan(-dx / this.plotWidth * s.width));
-  }
+  dragged(dx) { this.shared.move(s => s.pan(-dx / this.plotWidth * s.width)); }
 
   wheeled(e) {
     const isSideways = e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY);
@@ -176,9 +174,7 @@ class StepPanel extends Panel {
 }
 
 // The next power of two, so that an axis has round figures.
-function niceBytes(bytes) {
-  return 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(1, bytes))));
-}
+function niceBytes(bytes) { return 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(1, bytes)))); }
 
 // The next of 1, 2, 5, 10, 20 ...
 function niceCount(count) {

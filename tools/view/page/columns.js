@@ -14,9 +14,7 @@ class Columns {
     }
   }
 
-  has(name) {
-    return this.places.has(name);
-  }
+  has(name) { return this.places.has(name); }
 
   get(name) {
     const place = this.places.get(name);

@@ -17,24 +17,36 @@ class Comparison {
     const differences = this.differences();
     this.place.replaceChildren(this.figures(), this.kinds(),
       element("h3", {}, countText(differences.length, "tensor") + " handled otherwise, the largest first"),
-      element("table", {class: "tensors"}, ...differences.slice(0, MOST_LISTED).map(d => element("tr", {},
-        element("td", {}, this.card.valueLink(d.value), element("div", {class: "faint"}, d.here + "; there " + d.there)),
-        element("td", {class: "figure"}, bytesText(d.bytes))))),
-      element("p", {class: "faint"}, differences.length > MOST_LISTED ? "and " + (differences.length - MOST_LISTED).toLocaleString("en") + " smaller ones" : ""));
+      element("table", {class: "tensors"},
+        ...differences.slice(0, MOST_LISTED)
+          .map(d => element("tr", {},
+                 element("td", {}, this.card.valueLink(d.value),
+                   element("div", {class: "faint"}, d.here + "; there " + d.there)),
+                 element("td", {class: "figure"}, bytesText(d.bytes))))),
+      element("p", {class: "faint"},
+        differences.length > MOST_LISTED ? "and " + numberText(differences.length - MOST_LISTED) + " smaller ones"
+                                         : ""));
   }
 
   figures() {
-    const a = this.facts.figures, b = this.other.figures, row = (name, key, text) => element("tr", {}, element("th", {}, name), ...[a, b].map(f => element("td", {class: "figure"}, typeof f[key] === "number" ? text(f[key]) : "-")));
-    return element("table", {}, element("tr", {}, element("th", {}, ""), ...[this.shared.step, this.other].map(s => element("th", {class: "figure"}, nameElement(s.name)))),
-      row("peak", "predicted_peak_bytes", bytesText), row("arena", "arena_bytes", bytesText), row("added time", "recompute_overhead", share => (100 * share).toFixed(1) + " %"),
-      row("nodes", "nodes", n => n.toLocaleString("en")), row("clones", "clones", n => n.toLocaleString("en")));
+    const a = this.facts.figures, b = this.other.figures,
+          row = (name, key, text) => element("tr", {}, element("th", {}, name),
+            ...[a, b].map(f => element("td", {class: "figure"}, typeof f[key] === "number" ? text(f[key]) : "-")));
+    return element("table", {},
+      element("tr", {}, element("th", {}, ""),
+        ...[this.shared.step, this.other].map(s => element("th", {class: "figure"}, nameElement(s.name)))),
+      row("peak", "predicted_peak_bytes", bytesText), row("arena", "arena_bytes", bytesText),
+      row("added time", "recompute_overhead", share => (100 * share).toFixed(1) + " %"),
+      row("nodes", "nodes", numberText), row("clones", "clones", numberText));
   }
 
   kinds() {
     const at = (step, kind) => (step.live[step.kinds.indexOf(kind)] || [])[step.peakNode] || 0;
-    const rows = STACK_ORDER.map(kind => [kind, at(this.shared.step, kind), at(this.other, kind)]).filter(([, a, b]) => a || b);
-    return element("table", {}, element("tr", {}, element("th", {}, "at the peak")), ...rows.map(([kind, a, b]) => element("tr", {},
-      element("td", {}, this.card.swatch(kind), this.facts.kinds[kind]), element("td", {class: "figure"}, bytesText(a)), element("td", {class: "figure"}, bytesText(b)))));
+    const rows =
+      STACK_ORDER.map(kind => [kind, at(this.shared.step, kind), at(this.other, kind)]).filter(([, a, b]) => a || b);
+    return element("table", {}, element("tr", {}, element("th", {}, "at the peak")),
+      ...rows.map(([kind, a, b]) => element("tr", {}, element("td", {}, this.card.swatch(kind), this.facts.kinds[kind]),
+                    element("td", {class: "figure"}, bytesText(a)), element("td", {class: "figure"}, bytesText(b)))));
   }
 
   // Tensors of both graphs, by name, whose instances are not of the same kinds.
@@ -44,7 +56,8 @@ class Comparison {
     for (const [value, own] of here) {
       const others = there.get(this.shared.step.valueName(value));
       if (!others || own.text === others.text) continue;
-      out.push({value, bytes: Math.max(own.bytes, others.bytes), here: this.words(own.text), there: this.words(others.text)});
+      out.push(
+        {value, bytes: Math.max(own.bytes, others.bytes), here: this.words(own.text), there: this.words(others.text)});
     }
     return out.sort((a, b) => b.bytes - a.bytes);
   }
@@ -54,7 +67,13 @@ class Comparison {
     const [first, ...again] = kinds.split(",").map(Number), counts = new Map();
     for (const kind of again) counts.set(kind, (counts.get(kind) || 0) + 1);
     if (!again.length) return this.facts.kinds[first];
-    return Array.from(counts, ([kind, n]) => this.facts.kinds[kind] + (n === 1 ? " once" : n === 2 ? " twice" : " " + n + " times")).join(", ");
+    return Array
+      .from(counts,
+        ([kind, n]) => this.facts.kinds[kind] +
+          (n === 1      ? " once"
+              : n === 2 ? " twice"
+                        : " " + n + " times"))
+      .join(", ");
   }
 }
 

@@ -21,7 +21,9 @@ class GraphPanel extends Panel {
     this.focus = Math.min(this.focus, this.rows.length - 1);
     this.scaleOf = {};
     for (const key of ["time", "bytes"])
-      this.scaleOf[key] = Math.max(1e-9, ...this.rows.filter(r => !r.isOpen).map(r => Math.max(...this.columns.map(c => this.modules.cell(r, c.i)[key]))));
+      this.scaleOf[key] = Math.max(1e-9,
+        ...this.rows.filter(r => !r.isOpen)
+          .map(r => Math.max(...this.columns.map(c => this.modules.cell(r, c.i)[key]))));
     this.links = [0, 2].map(column => this.linksIn(column));
     this.request();
   }
@@ -98,10 +100,11 @@ class GraphPanel extends Panel {
       if (row >= 0 && this.lit.get(row) !== "own") this.lit.set(row, how);
     };
     this.found = new Map();
-    if (matches) for (const node of matches) {
-      const row = this.modules.rowOf(node);
-      this.found.set(row, (this.found.get(row) || 0) + 1);
-    }
+    if (matches)
+      for (const node of matches) {
+        const row = this.modules.rowOf(node);
+        this.found.set(row, (this.found.get(row) || 0) + 1);
+      }
     if (light) {
       for (const node of light.readers) add(node, "read");
       add(light.node, "own");
@@ -190,7 +193,8 @@ class GraphPanel extends Panel {
   // The texts of a box, from the longest to the shortest.
   boxTexts(row, cell) {
     const figure = this.colourBy === "bytes" ? bytesText(cell.bytes) : timeText(cell.time);
-    if (row.node < 0) return [countText(cell.nodes, "node") + "  " + figure, cell.nodes.toLocaleString("en") + "  " + figure, figure];
+    if (row.node < 0)
+      return [countText(cell.nodes, "node") + "  " + figure, numberText(cell.nodes) + "  " + figure, figure];
     const op = this.shared.step.opName(row.node);
     return [op + "  " + figure, op, figure];
   }
@@ -249,7 +253,8 @@ class GraphPanel extends Panel {
     };
     for (const reader of light.readers.slice(0, 200)) join(light.node, reader);
     if (light.block < 0)
-      for (const v of step.operandsOf(light.node)) if (step.makerOf(v) >= 0) join(step.makerOf(v), light.node);
+      for (const v of step.operandsOf(light.node))
+        if (step.makerOf(v) >= 0) join(step.makerOf(v), light.node);
   }
 
   // A line from `a` to `b` that crosses the columns between them above the row of `b`.
@@ -280,10 +285,14 @@ class GraphPanel extends Panel {
   }
   tipFor({row}) {
     const r = this.rows[row], lines = [shownName(r.name)];
-    if (r.node >= 0) lines.push(this.shared.step.opName(r.node) + ", node " + (r.node + 1).toLocaleString("en"), this.shared.step.typeText(this.shared.step.result[r.node]));
+    if (r.node >= 0)
+      lines.push(this.shared.step.opName(r.node) + ", node " + numberText(r.node + 1),
+        this.shared.step.typeText(this.shared.step.result[r.node]));
     for (const column of this.columns) {
       const cell = this.modules.cell(r, column.i);
-      if (cell.parts.length && r.node < 0) lines.push(column.name + ": " + countText(cell.nodes, "node") + ", " + timeText(cell.time) + ", makes " + bytesText(cell.bytes));
+      if (cell.parts.length && r.node < 0)
+        lines.push(column.name + ": " + countText(cell.nodes, "node") + ", " + timeText(cell.time) + ", makes " +
+          bytesText(cell.bytes));
       else if (cell.parts.length) lines.push(timeText(cell.time) + ", makes " + bytesText(cell.bytes));
     }
     return lines;

@@ -3,8 +3,8 @@
 // A slot collects the nodes of one way in one column of the graph's picture.
 const COLUMNS = ["forward", "again", "backward", "update"];
 const SLOTS = [
-  {column: 0, way: 8}, {column: 0, way: 5}, {column: 0, way: 6}, {column: 0, way: 7},
-  {column: 1, way: 1}, {column: 1, way: 2}, {column: 1, way: 3}, {column: 1, way: 4}, {column: 1, way: 6}, {column: 1, way: 5},
+  {column: 0, way: 8}, {column: 0, way: 5}, {column: 0, way: 6}, {column: 0, way: 7}, {column: 1, way: 1},
+  {column: 1, way: 2}, {column: 1, way: 3}, {column: 1, way: 4}, {column: 1, way: 6}, {column: 1, way: 5},
   {column: 2, way: 9}, {column: 2, way: 7}, {column: 3, way: 10}
 ];
 
@@ -60,7 +60,8 @@ class Modules {
   bytesOf(node) {
     const {blocks} = this.step;
     let bytes = 0;
-    for (const i of blocks.ofNode(node)) if (blocks.value[i] && blocks.begin[i] === node) bytes += blocks.bytes[i];
+    for (const i of blocks.ofNode(node))
+      if (blocks.value[i] && blocks.begin[i] === node) bytes += blocks.bytes[i];
     return bytes;
   }
   // The sums of a row in a column: by slot, and in all.
@@ -83,9 +84,7 @@ class Modules {
     if (this.slots[node] !== slot) return {nodes: 0, time: 0, bytes: 0};
     return {nodes: 1, time: this.step.us[node], bytes: this.bytesOf(node)};
   }
-  hasColumn(column) {
-    return SLOTS.some((slot, s) => slot.column === column && this.sums.nodes[s] > 0);
-  }
+  hasColumn(column) { return SLOTS.some((slot, s) => slot.column === column && this.sums.nodes[s] > 0); }
 
   // --- Rows
   // A module that is one node has the row of this node.
@@ -119,9 +118,7 @@ class Modules {
     rows.push({module: m, node, depth, name: name ?? this.step.nodeName(node), isOpen: false});
   }
   // The row that shows the node, or the closed module that it lies in; -1 if there is none.
-  rowOf(node) {
-    return this.rowOfNode.get(node) ?? this.rowOfModule[this.step.moduleOf[node]];
-  }
+  rowOf(node) { return this.rowOfNode.get(node) ?? this.rowOfModule[this.step.moduleOf[node]]; }
 
   // --- Opening
   toggle(m) {
@@ -140,6 +137,7 @@ class Modules {
     return true;
   }
   openSome(most) {
-    while (this.openLevel(most)) {}
+    while (this.openLevel(most)) {
+    }
   }
 }

@@ -13,7 +13,7 @@ class ProfilePanel extends StepPanel {
     this.top = 1.06 * Math.max(1, step.peakBytes, this.budget || 0, other ? other.peakBytes : 0);
   }
 
-  get bottom() { return this.height - 16; } // of the plot
+  get bottom() { return this.height - 16; }                             // of the plot
   get middle() { return this.isSplit ? this.bottom / 2 : this.bottom; } // of the stack of this step
   yOf(bytes) { return this.middle * (1 - bytes / this.top); }
 
@@ -124,7 +124,8 @@ class ProfilePanel extends StepPanel {
     c.fillStyle = this.theme.inks.grid;
     c.fillRect(this.left, Math.round(this.middle), this.plotWidth, 1);
     this.label(c, shownName(this.shared.step.name), this.left + 6, 8, this.theme.inks.ink);
-    this.label(c, shownName(this.other.name) + ", peak " + bytesText(this.other.peakBytes), this.left + 6, this.middle + 10, this.theme.inks.ink);
+    this.label(c, shownName(this.other.name) + ", peak " + bytesText(this.other.peakBytes), this.left + 6,
+      this.middle + 10, this.theme.inks.ink);
   }
 
   // A text on a ground of its own.
@@ -147,16 +148,14 @@ class ProfilePanel extends StepPanel {
       const x = this.xOf(node);
       if (x < this.left + 8 || x > this.left + this.plotWidth - 20) continue;
       c.fillRect(Math.round(x), this.bottom, 1, 3);
-      c.fillText(node.toLocaleString("en"), x, this.height - 6);
+      c.fillText(numberText(node), x, this.height - 6);
     }
     c.textAlign = "right";
     c.fillText("node", this.left - 6, this.height - 6);
     c.textAlign = "left";
   }
 
-  targetAt(x) {
-    return x >= this.left && this.shared.step.numNodes ? {block: -1, node: this.heaviestAt(x)} : null;
-  }
+  targetAt(x) { return x >= this.left && this.shared.step.numNodes ? {block: -1, node: this.heaviestAt(x)} : null; }
   // The node that is drawn at the pixel.
   heaviestAt(x) {
     const {stretch, step} = this.shared, each = stretch.width / this.plotWidth;
@@ -165,8 +164,10 @@ class ProfilePanel extends StepPanel {
   }
   tipFor({node}) {
     const step = this.shared.step;
-    const lines = [shownName(step.nodeName(node)), step.opName(node) + ", node " + (node + 1).toLocaleString("en"),
-      bytesText(step.total[node]) + " live"];
+    const lines = [
+      shownName(step.nodeName(node)), step.opName(node) + ", node " + numberText(node + 1),
+      bytesText(step.total[node]) + " live"
+    ];
     for (const {kind, live} of stackOf(step).reverse())
       if (live[node]) lines.push("  " + bytesText(live[node]) + " " + this.kinds[kind]);
     return lines;

@@ -34,9 +34,11 @@ class Search {
     const {step} = this.shared;
     this.list.hidden = !text;
     this.list.replaceChildren(
-      element("div", {class: "faint"}, this.nodes.length ? countText(this.nodes.length, "node") + "; Enter goes to the next" : "nothing of this name"),
-      ...this.nodes.slice(0, Search.mostShown).map((node, i) => element("button", {class: "link", onclick: () => this.go(i)},
-        nameElement(step.nodeName(node)), element("span", {class: "faint"}, " " + step.opName(node)))));
+      element("div", {class: "faint"},
+        this.nodes.length ? countText(this.nodes.length, "node") + "; Enter goes to the next" : "nothing of this name"),
+      ...this.nodes.slice(0, Search.mostShown)
+        .map((node, i) => element("button", {class: "link", onclick: () => this.go(i)},
+               nameElement(step.nodeName(node)), element("span", {class: "faint"}, " " + step.opName(node)))));
   }
 
   go(index) {
@@ -50,7 +52,8 @@ class Search {
   }
 
   key(e) {
-    if (e.key === "Enter" && this.nodes.length) this.go((this.at + (e.shiftKey ? this.nodes.length - 1 : 1)) % this.nodes.length);
+    if (e.key === "Enter" && this.nodes.length)
+      this.go((this.at + (e.shiftKey ? this.nodes.length - 1 : 1)) % this.nodes.length);
     else if (e.key === "Escape") this.clear();
     else return;
     e.preventDefault();

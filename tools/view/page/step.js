@@ -85,9 +85,7 @@ class Step extends Profile {
   nodeName(node) { return this.valueName(this.result[node]); }
   opName(node) { return this.ops[this.opIndex[node]].name; }
   isView(node) { return this.ops[this.opIndex[node]].view; }
-  operandsOf(node) {
-    return this.operandValues.subarray(this.operandStarts[node], this.operandStarts[node + 1]);
-  }
+  operandsOf(node) { return this.operandValues.subarray(this.operandStarts[node], this.operandStarts[node + 1]); }
   resultsOf(node) {
     const end = node + 1 < this.numNodes ? this.result[node + 1] : this.makers.length;
     const results = [];
@@ -103,9 +101,7 @@ class Step extends Profile {
   }
   typeText(value) { return this.types[this.typeIndex[value]]; }
   makerOf(value) { return this.makers[value] - 1; } // -1 for an input
-  readersOf(value) {
-    return this.readerNodes.subarray(this.readerStarts[value], this.readerStarts[value + 1]);
-  }
+  readersOf(value) { return this.readerNodes.subarray(this.readerStarts[value], this.readerStarts[value + 1]); }
   // The values that stand for the same value of the graph before the plan, in order.
   instancesOf(value) {
     const original = this.originals[value], found = [];
@@ -174,7 +170,8 @@ class Blocks {
 
   // No fewer than live at nodes from `from` up to `to`, found without looking at each.
   atMost(from, to) {
-    return this.groups.reduce((sum, g) => sum + firstAt(g.first, g.first + g.count, i => this.begin[i] >= to) - this.firstOf(g, from), 0);
+    return this.groups.reduce(
+      (sum, g) => sum + firstAt(g.first, g.first + g.count, i => this.begin[i] >= to) - this.firstOf(g, from), 0);
   }
   // The first block of a group that may live at node `from` or later.
   firstOf(g, from) { return firstAt(g.first, g.first + g.count, i => this.begin[i] + g.longest > from); }

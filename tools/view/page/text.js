@@ -13,9 +13,9 @@ function timeText(us) {
   return (us / 1e6).toFixed(2) + " s";
 }
 
-function countText(n, what) {
-  return n.toLocaleString("en") + " " + what + (n === 1 ? "" : "s");
-}
+function numberText(n) { return n.toLocaleString("en"); }
+
+function countText(n, what) { return numberText(n) + " " + what + (n === 1 ? "" : "s"); }
 
 // A name of the model as it may be shown. Characters that nobody sees or that change the direction
 // of the text around them are spelt out, so that two names that look alike are alike.
@@ -52,10 +52,6 @@ function element(tag, attributes, ...children) {
 }
 
 // A name in an element of its own, so that its direction does not spread.
-function nameElement(name) {
-  return element("bdi", {class: "name", title: shownName(name)}, shownName(name));
-}
+function nameElement(name) { return element("bdi", {class: "name", title: shownName(name)}, shownName(name)); }
 
-function byId(id) {
-  return document.getElementById(id);
-}
+function byId(id) { return document.getElementById(id); }

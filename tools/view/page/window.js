@@ -68,7 +68,9 @@ class Shared {
 
   // `listener(what)` is called after a change of "view", "light", "hover" or "cursor".
   listen(listener) { this.listeners.push(listener); }
-  tell(what) { for (const listener of this.listeners) listener(what); }
+  tell(what) {
+    for (const listener of this.listeners) listener(what);
+  }
 
   move(change) {
     change(this.stretch);
