@@ -163,12 +163,12 @@ class StepPanel extends Panel {
   // Ticks at the top, one a pixel at most.
   paintMatches(c, matches, nodeWidth) {
     c.fillStyle = this.theme.way(1);
-    let last = -1;
-    for (const node of matches) {
-      const x = Math.round(this.xOf(node));
-      if (x === last || x < this.left || x > this.left + this.plotWidth) continue;
-      c.fillRect(x, 0, Math.max(2, nodeWidth), 7);
-      last = x;
+    const {from, to, width} = this.shared.stretch, perPixel = width / this.plotWidth;
+    for (let node = Math.floor(from); node < to;) {
+      const next = matches[firstAt(0, matches.length, i => matches[i] >= node)];
+      if (next === undefined || next >= to) break;
+      c.fillRect(this.xOf(next), 0, Math.max(2, nodeWidth), 7);
+      node = Math.max(next + 1, Math.ceil(next + perPixel));
     }
   }
 }

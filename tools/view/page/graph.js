@@ -93,24 +93,27 @@ class GraphPanel extends Panel {
 
   // By row: how it is lit.
   findLit() {
-    const {light, hovered, matches} = this.shared;
+    const {light, hovered} = this.shared;
     this.lit = new Map();
     const add = (node, how) => {
       const row = this.modules.rowOf(node);
       if (row >= 0 && this.lit.get(row) !== "own") this.lit.set(row, how);
     };
-    this.found = new Map();
-    if (matches)
-      for (const node of matches) {
-        const row = this.modules.rowOf(node);
-        this.found.set(row, (this.found.get(row) || 0) + 1);
-      }
+    this.findFound();
     if (light) {
       for (const node of light.readers) add(node, "read");
       add(light.node, "own");
     }
     this.ownColumn = light && light.node >= 0 ? this.modules.columnOf(light.node) : -1;
     this.hoveredRow = hovered && hovered.node >= 0 ? this.modules.rowOf(hovered.node) : -1;
+  }
+
+  // The rows that hold nodes found by the search.
+  findFound() {
+    const {matches} = this.shared;
+    if (this.foundFor?.matches === matches && this.foundFor.rows === this.rows) return;
+    this.foundFor = {matches, rows: this.rows};
+    this.found = new Set(Array.from(matches || [], node => this.modules.rowOf(node)));
   }
 
   paintGrounds(c, first, last) {

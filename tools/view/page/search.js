@@ -18,16 +18,33 @@ class Search {
     const text = this.input.value.trim().toLowerCase();
     this.nodes = text ? this.find(text) : [];
     this.at = -1;
-    this.shared.matches = text ? new Set(this.nodes) : null;
+    this.shared.matches = text ? this.nodes : null;
     this.shared.tell("light");
     this.show(text);
   }
 
+  // The nodes whose op is called `text`, or whose name has it, in order.
   find(text) {
     const {step} = this.shared, byOp = step.ops.map(op => op.name.toLowerCase() === text), found = [];
+    const isNamed = this.namedBy(text);
     for (let node = 0; node < step.numNodes; ++node)
-      if (byOp[step.opIndex[node]] || shownName(step.nodeName(node)).toLowerCase().includes(text)) found.push(node);
+      if (byOp[step.opIndex[node]] || isNamed(node)) found.push(node);
     return found;
+  }
+
+  // Returns a function that tells whether a node's name has `text`.
+  namedBy(text) {
+    const {step} = this.shared;
+    if (this.all === undefined) this.all = step.nameBytes.every(b => b < 128) ? step.allNames().toLowerCase() : null;
+    if (this.all === null) return node => shownName(step.nodeName(node)).toLowerCase().includes(text);
+    // Names are one after the other, a byte a letter, so that the next place of the text, which is found once,
+    // serves all names before it.
+    let next = this.all.indexOf(text);
+    return node => {
+      const start = step.nameStarts[step.result[node]], end = step.nameStarts[step.result[node] + 1];
+      if (next >= 0 && next < start) next = this.all.indexOf(text, start);
+      return next >= 0 && next + text.length <= end;
+    };
   }
 
   show(text) {

@@ -99,6 +99,7 @@ class Step extends Profile {
   valueName(value) {
     return this.decoder.decode(this.nameBytes.subarray(this.nameStarts[value], this.nameStarts[value + 1]));
   }
+  allNames() { return this.decoder.decode(this.nameBytes); }
   typeText(value) { return this.types[this.typeIndex[value]]; }
   makerOf(value) { return this.makers[value] - 1; } // -1 for an input
   readersOf(value) { return this.readerNodes.subarray(this.readerStarts[value], this.readerStarts[value + 1]); }

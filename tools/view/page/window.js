@@ -62,7 +62,7 @@ class Shared {
     this.cursor = step.peakNode; // the node that the list of live tensors is for
     this.light = null;           // what is selected
     this.hovered = null;         // what is under the pointer
-    this.matches = null;         // nodes found by a search: a set, or null
+    this.matches = null;         // nodes found by a search, in order; or null
     this.listeners = [];
   }
 
