@@ -1,5 +1,6 @@
 #include "passes/inspect/dot.h"
 
+#include "passes/inspect/changes.h"
 #include "passes/inspect/dot_style.h"
 #include "passes/inspect/markup.h"
 #include "passes/rewrite/original.h"
@@ -20,6 +21,9 @@ using namespace dot_style;
 // nodes.
 constexpr size_t kLargeGraph = 3000;
 
+// Frames of nodes that differ from those of another graph.
+constexpr const char *kNewLine = "#0B6E2E", *kChangedLine = "#B45309", *kGoneLine = "#7B8794";
+
 class Drawing {
 public:
   Drawing(const Graph &g, const DotOptions &options)
@@ -29,6 +33,10 @@ public:
         isLarge_((options.only.empty() ? g.numNodes() : options.only.size()) > kLargeGraph) {
     for (NodeId n : options.only)
       shown_.set(n.index);
+    if (options.other) {
+      other_ = options.other;
+      changes_ = changesOf(g, *options.other);
+    }
     for (ValueId v : options.kept)
       kept_.set(v.index);
     for (uint32_t i = 0; i < g.numNodes(); ++i) {
@@ -53,6 +61,7 @@ public:
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       if (boxes_[i] == NodeId(i) && shown_.test(i))
         drawEdges(NodeId(i));
+    drawGone();
     drawLegend();
     os_ << "}\n";
     return std::move(os_.str());
@@ -230,9 +239,16 @@ private:
     const Style &s = styleOf(role);
     used_[size_t(role)] = true;
     bool kept = isKept(n), output = isOutput(n);
+    const Change change = changes_.of.empty() ? Change::Same : changes_.of[id.index];
+    const char *frame = change == Change::New       ? kNewLine
+                        : change == Change::Changed ? kChangedLine
+                        : kept                      ? kKeptLine
+                                                    : s.line;
     os_ << "    n" << id.index << " [fillcolor=\"" << (kept ? kKeptFill : s.fill) << "\", color=\""
-        << (kept ? kKeptLine : s.line) << '"';
-    if (kept)
+        << frame << '"';
+    if (change != Change::Same)
+      os_ << ", penwidth=4";
+    else if (kept)
       os_ << ", penwidth=2.5";
     if (output)
       os_ << ", peripheries=2";
@@ -345,6 +361,42 @@ private:
     edge(source, id, attrs);
   }
 
+  // Draws the nodes that the other graph alone has, with arrows from what they read there.
+  void drawGone() {
+    if (!other_ || !shown_.all())
+      return;
+    constexpr size_t kMostGone = 500;
+    const llvm::ArrayRef<NodeId> gone = llvm::makeArrayRef(changes_.gone).take_front(kMostGone);
+    if (gone.empty())
+      return;
+    os_ << "  subgraph cluster_gone {\n    label=\"only in the other graph";
+    if (changes_.gone.size() > gone.size())
+      os_ << ", " << gone.size() << " of " << changes_.gone.size();
+    os_ << "\"; style=\"dashed,rounded\"; margin=12;\n";
+    for (NodeId id : gone)
+      os_ << "    g" << id.index << " [style=\"dashed,rounded\", color=\"" << kGoneLine
+          << "\", label=<<b>" << markupText(other_->node(id).op->name) << "</b> "
+          << markupText(shortened(other_->nodeName(id))) << ">]\n";
+    os_ << "  }\n";
+    for (NodeId id : gone)
+      drawGoneEdges(id, gone);
+  }
+  void drawGoneEdges(NodeId id, llvm::ArrayRef<NodeId> gone) {
+    for (ValueId v : other_->node(id).operands) {
+      const NodeId there = other_->value(v).def;
+      const ValueId here = g_.find(other_->valueName(v));
+      const NodeId def = here ? g_.value(here).def : NodeId();
+      std::string from;
+      if (def && !Graph::isReplaced(def))
+        from = "n" + std::to_string(boxes_[def.index].index);
+      else if (there && llvm::is_contained(gone, there))
+        from = "g" + std::to_string(there.index);
+      if (!from.empty())
+        os_ << "  " << from << " -> g" << id.index << " [style=dashed, color=\"" << kGoneLine
+            << "\", constraint=false]\n";
+    }
+  }
+
   void drawLegend() {
     if (llvm::none_of(used_, [](bool b) { return b; }))
       return; // an empty graph: Graphviz rejects an empty table
@@ -363,6 +415,10 @@ private:
             r == size_t(Role::Boundary) ? "dashed" : "rounded");
     if (anyKept_)
       row(kKeptFill, kKeptLine, "kept (checkpoint)", "rounded");
+    if (other_) {
+      row("#FFFFFF", kNewLine, "not in the other graph", "rounded");
+      row("#FFFFFF", kChangedLine, "otherwise in the other graph", "rounded");
+    }
     if (anyOutput_)
       os_ << "<tr><td>double line</td><td align=\"left\">graph output</td></tr>";
     if (anyAfter_)
@@ -378,6 +434,8 @@ private:
   const Uses uses_;
   std::vector<NodeId> boxes_;                     // by node: the node whose box shows it
   std::map<NodeId, std::vector<NodeId>> members_; // for boxes of updates
+  const Graph *other_ = nullptr;                  // to compare with
+  Changes changes_;                               // empty without another graph
   bool isLarge_;
   std::array<bool, kRoles> used_{};
   bool anyKept_ = false, anyOutput_ = false, anyAfter_ = false;

@@ -16,6 +16,9 @@ struct DotOptions {
   std::vector<ValueId> kept;
   // The nodes to draw; empty: all. A box tells how many neighbours of its node are not drawn.
   std::vector<NodeId> only;
+  // A graph to compare with; null: none. Nodes that it lacks and nodes that differ have coloured
+  // frames. Nodes that it alone has are drawn too, but not with `only`.
+  const Graph *other = nullptr;
 };
 
 // The graph in DOT, with every name escaped as Graphviz needs it.

@@ -32,9 +32,17 @@ class Dot(Case):
         self.run_ok("dot", "gpt2.isth", "--loss=cross_entropy", "--fold=1", "-o", "g.svg")
         self.assertIn(b"</svg>", self.read("g.svg"))
 
+    def test_two_graphs(self):
+        self.run_ok("opt", "gpt2.isth", "--loss=cross_entropy", "--policy=memory", "-o", "small.isth")
+        text = self.run_ok("dot", "small.isth", "--diff=gpt2.isth", "--loss=cross_entropy").out.decode()
+        report = self.report("opt", "gpt2.isth", "--loss=cross_entropy", "--policy=memory")
+        self.assertGreaterEqual(text.count("penwidth=4"), report["clones"])
+        self.assertNotIn("only in the other graph", text)
+        self.assertNotIn("penwidth=4", self.run_ok("dot", "gpt2.isth", "--diff=gpt2.isth").out.decode())
+
     def test_errors(self):
         for args, code, said in (["--fold=0"], 2, "a depth from 1 on"), (["--fold=deep"], 2, "'deep'"), (["--hops=2"], 2, "--around"), \
-                (["--fold=1", "--around=y"], 2, "one of the two"), (["--around=nothing"], 1, "nothing"):
+                (["--fold=1", "--diff=gpt2.isth"], 2, "one of the two"), (["--diff=none.isth"], 1, "none.isth"), (["--fold=1", "--around=y"], 2, "one of the two"), (["--around=nothing"], 1, "nothing"):
             with self.subTest(args):
                 result = command.run("dot", "gpt2.isth", *args, cwd=self.dir)
                 self.assertEqual(result.code, code, result)

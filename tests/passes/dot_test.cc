@@ -1,5 +1,6 @@
 // Tests the pictures of graphs: their boxes, arrows, legends and escaped names.
 
+#include "passes/inspect/changes.h"
 #include "passes/inspect/dot.h"
 #include "passes/inspect/neighbourhood.h"
 
@@ -269,6 +270,32 @@ TEST(Dot, APartOfAGraph) {
   EXPECT_FALSE(contains(text, "<b>input</b>")) << "no node that is drawn reads it";
   // An input stands for its readers.
   EXPECT_EQ(nodesAround(g, {g.find("x")}, 0), std::vector<NodeId>{NodeId(0)});
+}
+
+TEST(Dot, WhatDistinguishesTwoGraphs) {
+  const Graph a = layers();
+  Graph b("other");
+  ValueId x = addInput(b, "x", Type(DType::F32, {4, 4}));
+  ValueId w = addInput(b, "layer0.weight", Type(DType::F32, {4, 4}), InputKind::Param);
+  Builder build(b);
+  ValueId product = build.create("matmul", {x, w}, {}, "layer0.product");
+  ValueId act = build.create("exp", {product}, {}, "layer0.<act>");
+  b.addOutput(build.create("neg", {act}, {}, "last"));
+
+  const Changes c = changesOf(a, b);
+  EXPECT_EQ(c.of[0], Change::Same);
+  EXPECT_EQ(c.of[1], Change::Changed) << "exp is no tanh";
+  EXPECT_EQ(c.of[2], Change::New);
+  ASSERT_EQ(c.gone.size(), 1u);
+  EXPECT_EQ(b.nodeName(c.gone[0]), "last");
+  const std::string text = dotText(a, {.other = &b});
+  EXPECT_EQ(count(text, "penwidth=4"), 9);
+  EXPECT_TRUE(contains(text, "only in the other graph")) << text;
+  EXPECT_TRUE(contains(text, "n1 -> g2")) << text;
+  EXPECT_TRUE(contains(text, "not in the other graph"));
+  auto svg = renderSvg(text);
+  EXPECT_TRUE(bool(svg)) << llvm::toString(svg.takeError());
+  EXPECT_EQ(count(dotText(a, {.other = &a}), "penwidth=4"), 0);
 }
 
 } // namespace
