@@ -19,7 +19,7 @@ bool runsForwardAlone(const ModelOptions &model, const PlanFlags &plan, const Gr
 
 llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const PlanFlags &plan,
                                             const std::string &deviceName, CommandPaths &paths,
-                                            ForwardAlone forward) {
+                                            ForwardAlone forward, LossOfStep loss) {
   if (llvm::Error e = checkOptions(model))
     return e;
   if (llvm::Error e = checkOptions(plan))
@@ -47,7 +47,8 @@ llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const Pla
   options->firstStep = firstStepOn(**device, *given, model.seed);
   if (forward == ForwardAlone::Allowed && runsForwardAlone(model, plan, *g, options->step))
     options->differentiates = false;
-  else if (llvm::Error e = checkDifferentiates(*g, model))
+  else if (llvm::Error e = loss == LossOfStep::Refused ? checkDifferentiates(*g, model)
+                                                       : llvm::Error::success())
     return e;
   return StepToCompile{std::move(*device), std::move(*g), std::move(*options), std::move(*given)};
 }
