@@ -3,6 +3,7 @@
 #include "tools/cli/devices.h"
 #include "tools/cli/first_step.h"
 #include "tools/cli/model.h"
+#include "tools/cli/processes.h"
 
 namespace isthmus {
 
@@ -39,6 +40,7 @@ llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const Pla
   auto options = compileOptions(model, plan, *given);
   if (!options)
     return options.takeError();
+  divideAmongProcesses(*g, *options);
   options->firstStep = firstStepOn(**device, *given, model.seed);
   if (forward == ForwardAlone::Allowed && runsForwardAlone(model, plan, *g, options->step))
     options->differentiates = false;
