@@ -36,28 +36,29 @@ template <typename Piece> int inPieces(int64_t bytes, Piece piece) {
 }
 
 // How to wait for another process: turning at first, for what comes at once; then letting others
-// have the core, which may be the ones that are waited for; then asleep, longer and longer.
+// have the core, which may be the ones that are waited for; then asleep. Sleeps are short, since a
+// large message may move only while both ends are awake.
 class Patience {
 public:
   void pause() {
-    ++tries_;
-    if (tries_ < kTurns)
+    if (++tries_ < kTurns)
       return;
-    if (tries_ < kYields) {
+    if (!isAsleep_) {
       sched_yield();
+      isAsleep_ = Clock::now() - start_ > kAwake;
       return;
     }
-    const timespec t{0, sleep_};
-    nanosleep(&t, nullptr);
-    sleep_ = std::min(kLongest, sleep_ + sleep_ / 4);
+    constexpr timespec kSleep{0, 100'000}; // nanoseconds
+    nanosleep(&kSleep, nullptr);
   }
-  bool isAsleep() const { return tries_ > kYields; }
+  bool isAsleep() const { return isAsleep_; }
 
 private:
-  static constexpr int kTurns = 100, kYields = 300;
-  static constexpr long kShortest = 20'000, kLongest = 1'000'000; // nanoseconds
+  static constexpr int kTurns = 100;
+  static constexpr std::chrono::microseconds kAwake{2000};
   int tries_ = 0;
-  long sleep_ = kShortest;
+  bool isAsleep_ = false;
+  const Clock::time_point start_ = Clock::now();
 };
 
 class MpiGroup : public ProcessGroup {
@@ -150,7 +151,7 @@ public:
   }
 
 private:
-  // Whether all processes have come to their end.
+  // Whether all processes have come to their end, within `most`.
   bool waitForEnds(std::chrono::seconds most) {
     std::vector<mpi::Request> requests;
     for (uint32_t other = 0; other < size_; ++other) {
@@ -233,6 +234,11 @@ public:
     return e;
   }
 
+  void progress() override {
+    int isThere = 0; // a probe, whatever it finds, moves all messages
+    m_.iprobe(mpi::kAnySource, kEndTag, m_.world, &isThere, nullptr);
+  }
+
   void abort(llvm::StringRef why) override { group_.abort(why); }
   double takeWaited() override { return std::exchange(waited_, 0); }
 
@@ -295,11 +301,14 @@ std::unique_ptr<Transport> MpiGroup::transport(const std::vector<std::string> &d
 
 } // namespace
 
-bool isOneOfSeveral() {
+// How many processes mpirun says that it started; 1 without mpirun.
+static uint32_t startedTogether() {
   const char *size = std::getenv("OMPI_COMM_WORLD_SIZE");
-  int number = 0;
-  return size && !llvm::StringRef(size).getAsInteger(10, number) && number > 1;
+  uint32_t number = 0;
+  return size && !llvm::StringRef(size).getAsInteger(10, number) && number > 0 ? number : 1;
 }
+
+bool isOneOfSeveral() { return startedTogether() > 1; }
 
 llvm::Expected<std::unique_ptr<ProcessGroup>> joinMpiGroup() {
   auto library = mpi::load();
@@ -308,6 +317,12 @@ llvm::Expected<std::unique_ptr<ProcessGroup>> joinMpiGroup() {
   auto group = std::make_unique<MpiGroup>(**library);
   if (llvm::Error e = group->join())
     return e;
+  if (group->size() != startedTogether()) // each process would take itself for the first
+    return makeError(ErrorKind::Device,
+                     "mpirun started {0} processes, and OpenMPI's library finds {1}: it is of "
+                     "another installation than mpirun; name mpirun's own {2} in "
+                     "ISTHMUS_MPI_LIBRARY",
+                     startedTogether(), group->size(), mpi::kLibrary);
   return group;
 }
 

@@ -55,6 +55,7 @@ llvm::Expected<Library> loadFile(const char *file) {
   take(m.ibcast, "MPI_Ibcast");
   take(m.iallgather, "MPI_Iallgather");
   take(m.test, "MPI_Test");
+  take(m.iprobe, "MPI_Iprobe");
   take(m.getCount, "MPI_Get_count");
   take(m.world, "ompi_mpi_comm_world");
   take(m.byte, "ompi_mpi_byte");

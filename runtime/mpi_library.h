@@ -17,6 +17,7 @@ struct Status {
   size_t count;
 };
 constexpr int kSuccess = 0, kMostText = 256; // MPI_MAX_PROCESSOR_NAME, MPI_MAX_ERROR_STRING
+constexpr int kAnySource = -1;
 constexpr int kFunneled = 1;                 // MPI_THREAD_FUNNELED: one thread makes all calls
 constexpr const char *kLibrary = "libmpi.so.40";
 
@@ -34,6 +35,7 @@ struct Library {
   int (*ibcast)(void *, int count, Datatype, int root, Comm, Request *);
   int (*iallgather)(const void *, int, Datatype, void *, int, Datatype, Comm, Request *);
   int (*test)(Request *, int *isDone, Status *);
+  int (*iprobe)(int from, int tag, Comm, int *isThere, Status *);
   int (*getCount)(const Status *, Datatype, int *count);
   Comm world;
   Datatype byte;

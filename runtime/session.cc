@@ -165,6 +165,7 @@ llvm::Error Session::stepOwn(uint64_t number, const std::function<void(size_t)> 
   (void)part.transport->takeWaited();
   const size_t nodes = std::max<size_t>(1, part.graph().numNodes());
   llvm::Error e = part.executor->step({seed_, number}, [&](size_t done) {
+    part.transport->progress();
     if (progress) // as a share of the whole, which the others run at the same time
       progress(done * graph_.numNodes() / nodes);
   });

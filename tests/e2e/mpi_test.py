@@ -219,7 +219,6 @@ class Errors(MpiCase):
 
     def test_one_process_fails_alone(self):
         """The first process cannot write what the others do not write."""
-        self.write("file", "")
         start = time.monotonic()
         said = self.mpi_fails(1, 2, *self.run_of("--report=/dev/full"))
         self.assertLess(time.monotonic() - start, 30)
@@ -230,12 +229,22 @@ class Errors(MpiCase):
         self.assertIn("there is no option '--stage'", self.mpi_fails(2, 2, *self.run_of("--stage=2")))
         self.assertIn("standard input", self.mpi_fails(2, 2, "run", "-", "--loss=mean"))
 
+    def test_library_of_another_installation(self):
+        """The library does not find the processes that mpirun started: here, as there is no mpirun."""
+        result = command.run(*self.run_of(), cwd=self.dir, env={"OMPI_COMM_WORLD_SIZE": "2"})
+        self.assertEqual(result.code, 5, result)
+        self.assertIn("mpirun started 2 processes, and OpenMPI's library finds 1", result.err)
+
+    def test_profile(self):
+        said = self.mpi_fails(2, 2, "profile", *self.run_of()[1:])
+        self.assertIn("profile measures the nodes of one device, and the step runs on 2", said)
+
     def test_without_the_library(self):
         said = self.mpi_fails(5, 2, *self.run_of(), env={"ISTHMUS_MPI_LIBRARY": "/no/libmpi.so.40"})
         for word in "/no/libmpi.so.40", "openmpi-bin", "libopenmpi3", "tools/setup --mpi":
             self.assertIn(word, said)
-        libc = "libz.so.1"
-        self.assertIn("it has no MPI_Init_thread", self.mpi_fails(5, 2, *self.run_of(), env={"ISTHMUS_MPI_LIBRARY": libc}))
+        said = self.mpi_fails(5, 2, *self.run_of(), env={"ISTHMUS_MPI_LIBRARY": "libz.so.1"})
+        self.assertIn("it has no MPI_Init_thread", said)
 
 
 class Death(MpiCase):
