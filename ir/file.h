@@ -46,6 +46,13 @@ struct NewFile {
 };
 llvm::Error writeFilesTogether(llvm::ArrayRef<NewFile> files);
 
+// Makes the folder and those above it, unless they are there.
+llvm::Error makeFolder(llvm::StringRef path);
+
+// From now on this process writes no files and makes no folders, and all functions of this page that
+// would do so succeed: of several processes that run one command together, one writes its files.
+void leaveFilesToAnotherProcess();
+
 // An error if `path` is a folder, lies in no existing folder, or is a circular link.
 llvm::Error checkCanBeWritten(llvm::StringRef path);
 

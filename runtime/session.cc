@@ -8,7 +8,9 @@
 #include "runtime/workers.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/StringExtras.h"
 #include <chrono>
+#include <cstring>
 
 namespace isthmus {
 
@@ -24,8 +26,13 @@ struct Session::Part {
   std::vector<uint32_t> inputs, outputs;
   std::unique_ptr<Device> own; // null for the first device, which is the caller's
   std::unique_ptr<Transport> transport;
-  std::unique_ptr<Executor> executor;
-  double seconds = 0; // of the last step, without waits
+  std::unique_ptr<Executor> executor; // null if another process runs the program
+  // Of the last step.
+  struct {
+    int64_t peakBytes = 0;
+    double seconds = 0; // without waits
+  } figures;
+  KernelCounts kernels; // of the program in another process
 
   const Graph &graph() const { return *program.graph; }
 };
@@ -35,8 +42,8 @@ public:
   using WorkerThreads::WorkerThreads;
 };
 
-Session::Session(const Graph &graph, Device &device, uint64_t seed)
-    : graph_(graph), device_(device), seed_(seed) {}
+Session::Session(const Graph &graph, Device &device, uint64_t seed, ProcessGroup *group)
+    : graph_(graph), device_(device), seed_(seed), group_(group) {}
 
 // Threads end before what they use.
 Session::~Session() { workers_.reset(); }
@@ -51,11 +58,23 @@ llvm::Expected<std::unique_ptr<Session>> Session::open(const Graph &graph, const
               std::move(inputs));
 }
 
+static llvm::Error checkOneEach(llvm::ArrayRef<std::string> devices, const ProcessGroup &group) {
+  if (devices.size() == group.size())
+    return llvm::Error::success();
+  return addRemedy(
+      makeError("the step runs on {0} device{1} ({2}), and mpirun started {3} processes; start it "
+                "with mpirun -n {0}",
+                devices.size(), devices.size() == 1 ? "" : "s", llvm::join(devices, ", "),
+                group.size()),
+      {"stages", std::to_string(group.size()), "divide it among the processes"});
+}
+
 llvm::Expected<std::unique_ptr<Session>> Session::open(const Graph &graph,
                                                        std::vector<SessionProgram> programs,
                                                        Device &device, uint64_t seed,
-                                                       std::vector<Tensor> inputs) {
-  std::unique_ptr<Session> s(new Session(graph, device, seed));
+                                                       std::vector<Tensor> inputs,
+                                                       ProcessGroup *group) {
+  std::unique_ptr<Session> s(new Session(graph, device, seed, group));
   inputs.resize(device.computes() ? graph.inputs().size() : 0);
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!inputs[i])
@@ -64,32 +83,46 @@ llvm::Expected<std::unique_ptr<Session>> Session::open(const Graph &graph,
   for (const SessionProgram &p : programs)
     names.push_back(p.device);
   std::vector<std::unique_ptr<Transport>> ends(programs.size());
-  if (programs.size() > 1) {
+  if (group) {
+    if (llvm::Error e = checkOneEach(names, *group))
+      return e;
+    ends[group->rank()] = group->transport(names);
+  } else if (programs.size() > 1) {
     ends = makeThreadTransport(names);
     s->workers_ = std::make_unique<Workers>(programs.size());
   }
-  for (size_t i = 0; i < programs.size(); ++i) {
-    auto part = std::make_unique<Part>();
-    part->program = programs[i];
-    part->inputs = programs[i].inputs.vec();
-    part->outputs = programs[i].outputs.vec();
-    part->transport = std::move(ends[i]);
-    if (i > 0)
-      if (llvm::Error e = device.another(programs[i].device).moveInto(part->own))
+  for (size_t i = 0; i < programs.size(); ++i)
+    if (llvm::Error e = s->addPart(programs[i], std::move(ends[i]), inputs))
+      return e;
+  if (llvm::Error e = s->feedDefaults(inputs))
+    return e;
+  return s;
+}
+
+// `inputs` are those of the whole graph.
+llvm::Error Session::addPart(const SessionProgram &program, std::unique_ptr<Transport> transport,
+                             llvm::ArrayRef<Tensor> inputs) {
+  const size_t number = parts_.size();
+  auto part = std::make_unique<Part>();
+  part->program = program;
+  part->inputs = program.inputs.vec();
+  part->outputs = program.outputs.vec();
+  part->transport = std::move(transport);
+  if (!group_ || group_->rank() == number) {
+    if (number > 0)
+      if (llvm::Error e = device_.another(program.device).moveInto(part->own))
         return e;
     std::vector<Tensor> own;
     for (uint32_t k : part->inputs)
       own.push_back(k < inputs.size() ? inputs[k] : Tensor());
-    if (llvm::Error e = Executor::create(part->graph(), *programs[i].layout,
-                                         part->own ? *part->own : device, own,
-                                         part->transport.get())
-                            .moveInto(part->executor))
+    if (llvm::Error e =
+            Executor::create(part->graph(), *program.layout, part->own ? *part->own : device_, own,
+                             part->transport.get())
+                .moveInto(part->executor))
       return e;
-    s->parts_.push_back(std::move(part));
   }
-  if (llvm::Error e = s->feedDefaults(inputs))
-    return e;
-  return s;
+  parts_.push_back(std::move(part));
+  return llvm::Error::success();
 }
 
 // Default inputs are drawn after the memory for them was allocated.
@@ -109,13 +142,74 @@ llvm::Error Session::feedDefaults(llvm::ArrayRef<Tensor> inputs) {
 
 llvm::Error Session::step(uint64_t number, const std::function<void(size_t)> &progress) {
   const auto start = Clock::now();
-  if (llvm::Error e = stepAll(number, progress))
+  if (llvm::Error e = group_ ? stepOwn(number, progress) : stepAll(number, progress))
     return e;
+  for (const auto &part : parts_)
+    if (part->executor)
+      part->figures.peakBytes = part->executor->measuredPeakBytes();
+  if (group_)
+    if (llvm::Error e = shareFigures())
+      return e;
   stepSeconds_ = secondsSince(start);
   for (const auto &part : parts_)
-    if (part->executor->measuredPeakBytes() != part->program.layout->peakBytes)
+    if (part->figures.peakBytes != part->program.layout->peakBytes)
       return internalError("the measured peak is {0} bytes, the predicted one {1}",
-                           part->executor->measuredPeakBytes(), part->program.layout->peakBytes);
+                           part->figures.peakBytes, part->program.layout->peakBytes);
+  return llvm::Error::success();
+}
+
+// Runs the program of this process.
+llvm::Error Session::stepOwn(uint64_t number, const std::function<void(size_t)> &progress) {
+  Part &part = *parts_[group_->rank()];
+  const auto start = Clock::now();
+  (void)part.transport->takeWaited();
+  const size_t nodes = std::max<size_t>(1, part.graph().numNodes());
+  llvm::Error e = part.executor->step({seed_, number}, [&](size_t done) {
+    part.transport->progress();
+    if (progress) // as a share of the whole, which the others run at the same time
+      progress(done * graph_.numNodes() / nodes);
+  });
+  part.figures.seconds = secondsSince(start) - part.transport->takeWaited();
+  if (e)
+    part.transport->abort("the step failed on " + part.program.device);
+  return e;
+}
+
+// Lets all processes know the figures of all devices.
+llvm::Error Session::shareFigures() {
+  using Figures = decltype(Part::figures);
+  std::vector<Figures> all(parts_.size());
+  const Figures own = parts_[group_->rank()]->figures;
+  if (llvm::Error e = group_->allGather(&own, sizeof own, all.data()))
+    return e;
+  for (size_t i = 0; i < parts_.size(); ++i)
+    parts_[i]->figures = all[i];
+  return std::exchange(hasSharedCounts_, true) ? llvm::Error::success() : shareKernelCounts();
+}
+
+// A device may change kernels at their first launch, and not later.
+llvm::Error Session::shareKernelCounts() {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    std::string text; // "onednn 7\n", the substitutes last
+    if (parts_[i]->executor) {
+      const KernelCounts own = parts_[i]->executor->kernelCounts();
+      for (const auto &[library, count] : own.byLibrary)
+        text += library + " " + std::to_string(count) + "\n";
+      text += " " + std::to_string(own.substitutes) + "\n";
+    }
+    if (llvm::Error e = broadcastText(text, *group_, uint32_t(i)))
+      return e;
+    llvm::SmallVector<llvm::StringRef, 8> lines;
+    llvm::StringRef(text).split(lines, '\n', -1, /*KeepEmpty=*/false);
+    for (llvm::StringRef line : lines) {
+      auto [library, number] = line.rsplit(' ');
+      size_t count = 0;
+      if (number.getAsInteger(10, count))
+        return internalError("'{0}' is no number of kernels", line);
+      (library.empty() ? parts_[i]->kernels.substitutes
+                       : parts_[i]->kernels.byLibrary[library.str()]) = count;
+    }
+  }
   return llvm::Error::success();
 }
 
@@ -136,7 +230,7 @@ llvm::Error Session::stepAll(uint64_t number, const std::function<void(size_t)> 
       std::lock_guard<std::mutex> lock(mutex);
       progress(++done);
     });
-    part.seconds = secondsSince(start) - part.transport->takeWaited();
+    part.figures.seconds = secondsSince(start) - part.transport->takeWaited();
     if (!e)
       return;
     std::lock_guard<std::mutex> lock(mutex);
@@ -154,7 +248,7 @@ llvm::Error Session::stepAll(uint64_t number, const std::function<void(size_t)> 
 std::vector<double> Session::busySeconds() const {
   std::vector<double> out;
   for (const auto &part : parts_)
-    out.push_back(workers_ ? part->seconds : stepSeconds_);
+    out.push_back(workers_ || group_ ? part->figures.seconds : stepSeconds_);
   return out;
 }
 
@@ -178,7 +272,7 @@ llvm::Error Session::feed(ValueId v, const Tensor &t) {
   ISTHMUS_CHECK(!graph_.value(v).def, "fed a value that is no input");
   const uint32_t input = graph_.value(v).resultIndex;
   for (const auto &part : parts_)
-    for (size_t k = 0; k < part->inputs.size(); ++k)
+    for (size_t k = 0; part->executor && k < part->inputs.size(); ++k)
       if (part->inputs[k] == input)
         if (llvm::Error e = part->executor->feed(part->graph().inputs()[k].value, t))
           return e;
@@ -189,27 +283,59 @@ llvm::Expected<Tensor> Session::fetch(ValueId v) {
   if (parts_.size() == 1)
     return parts_[0]->executor->fetch(v);
   const bool isInput = !graph_.value(v).def;
-  for (const auto &part : parts_) {
-    const std::vector<uint32_t> &ends = isInput ? part->inputs : part->outputs;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const Part &part = *parts_[i];
+    const std::vector<uint32_t> &ends = isInput ? part.inputs : part.outputs;
     for (size_t k = 0; k < ends.size(); ++k)
       if (isInput ? ends[k] == graph_.value(v).resultIndex : graph_.outputs()[ends[k]] == v)
-        return part->executor->fetch(isInput ? part->graph().inputs()[k].value
-                                             : part->graph().outputs()[k]);
+        return fetchFrom(
+            i, v, isInput ? part.graph().inputs()[k].value : part.graph().outputs()[k]);
   }
   return internalError("'{0}' is no input and no output that a device has", graph_.valueName(v));
 }
 
+// `own` is what `v` is in the part's program.
+llvm::Expected<Tensor> Session::fetchFrom(size_t part, ValueId v, ValueId own) {
+  Tensor t;
+  if (Executor *e = parts_[part]->executor.get())
+    if (llvm::Error failed = e->fetch(own).moveInto(t))
+      return failed;
+  if (!group_)
+    return t;
+  llvm::Error failed = llvm::Error::success();
+  Tensor sent = Tensor::make(graph_.type(v), [&](char *to) {
+    if (t)
+      std::memcpy(to, t.data, size_t(t.bytes()));
+    llvm::consumeError(std::move(failed));
+    failed = group_->broadcast(to, graph_.type(v).bytes(), uint32_t(part));
+  });
+  if (failed)
+    return failed;
+  return sent;
+}
+
 llvm::Error Session::carryState() {
   for (const auto &part : parts_)
-    if (llvm::Error e = part->executor->carryState())
-      return e;
+    if (part->executor)
+      if (llvm::Error e = part->executor->carryState())
+        return e;
   return llvm::Error::success();
+}
+
+llvm::Expected<bool> Session::anyOf(bool isSo) {
+  if (!group_)
+    return isSo;
+  std::vector<char> all(group_->size());
+  const char own = isSo;
+  if (llvm::Error e = group_->allGather(&own, 1, all.data()))
+    return e;
+  return llvm::is_contained(all, 1);
 }
 
 KernelCounts Session::kernelCounts() const {
   KernelCounts all;
   for (const auto &part : parts_) {
-    const KernelCounts own = part->executor->kernelCounts();
+    const KernelCounts own = part->executor ? part->executor->kernelCounts() : part->kernels;
     for (const auto &[library, count] : own.byLibrary)
       all.byLibrary[library] += count;
     all.substitutes += own.substitutes;
@@ -220,7 +346,7 @@ KernelCounts Session::kernelCounts() const {
 std::vector<int64_t> Session::measuredPeakBytes() const {
   std::vector<int64_t> out;
   for (const auto &part : parts_)
-    out.push_back(part->executor->measuredPeakBytes());
+    out.push_back(part->figures.peakBytes);
   return out;
 }
 

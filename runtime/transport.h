@@ -25,6 +25,10 @@ public:
   // Returns when the message is complete; sleeps until then. Error if the other end failed.
   virtual llvm::Error wait(uint64_t message) = 0;
 
+  // Lets messages under way go on. Call it now and then while computing: some networks move a message
+  // only in calls.
+  virtual void progress() {}
+
   // Ends all waits of all ends, now and from now on, with an error that says `why`.
   virtual void abort(llvm::StringRef why) = 0;
 

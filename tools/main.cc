@@ -5,6 +5,7 @@
 #include "tools/cli/console.h"
 #include "tools/cli/exit.h"
 #include "tools/cli/process.h"
+#include "tools/cli/processes.h"
 #include "tools/verbs/verbs.h"
 #include "tools/version.h"
 #include "llvm/ADT/StringExtras.h"
@@ -111,5 +112,7 @@ int runCommand(int argc, char **argv) {
 int main(int argc, char **argv) {
   guardProcess();
   guardSignals();
-  return endProcess(runCommand(argc, argv));
+  if (llvm::Error e = joinProcesses())
+    return endProcess(Console::get().report(std::move(e)));
+  return leaveProcesses(endProcess(runCommand(argc, argv)));
 }

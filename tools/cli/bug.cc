@@ -37,7 +37,7 @@ std::string savedGraph() {
 }
 
 [[noreturn]] void onBug(const Bug &bug) {
-  talk("error: " + bugText(bug) + "\n");
+  talk(processName() + "error: " + bugText(bug) + "\n");
   if (std::string saved = savedGraph(); !saved.empty())
     talk("note: " + saved + "\n");
   talk("note: this is a bug in isthmus; please report it with the command line\n");

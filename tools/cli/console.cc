@@ -55,6 +55,8 @@ void talk(llvm::StringRef text) {
   }
 }
 
+const std::string &processName() { return Console::get().process_; }
+
 Console &Console::get() {
   static Console console;
   return console;
@@ -62,6 +64,11 @@ Console &Console::get() {
 
 std::string Console::paint(const char *colour, const std::string &text) const {
   return wantsColour() ? "\033[" + std::string(colour) + "m" + text + "\033[0m" : text;
+}
+
+void Console::setProcess(std::string name, bool speaks) {
+  process_ = std::move(name);
+  speaks_ = speaks;
 }
 
 void Console::clearBar() {
@@ -72,13 +79,15 @@ void Console::clearBar() {
 
 void Console::note(const Remark &remark) {
   const std::string text = shown(remark.text + flagsText(remark.remedies));
-  if (quiet_ || !told_.insert(text).second)
+  if (quiet_ || !speaks_ || !told_.insert(text).second)
     return;
   clearBar();
   talk(paint("36", "note: ") + text + "\n");
 }
 
 void Console::line(const std::string &text) {
+  if (!speaks_)
+    return;
   clearBar();
   talk(shown(text) + "\n");
 }
@@ -93,7 +102,7 @@ int Console::report(llvm::Error e) {
       [&](const DiagError &d) {
         code = exitCodeOf(d);
         for (const Diag &each : d.diags) {
-          os << (each.where.empty() ? "" : paint("1", shown(each.where) + ": "))
+          os << process_ << (each.where.empty() ? "" : paint("1", shown(each.where) + ": "))
              << paint("1;31", "error: ") << shown(each.message + flagsText(each.remedies)) << '\n'
              << each.excerpt;
           if (!each.excerpt.empty() && each.excerpt.back() != '\n')
@@ -104,7 +113,7 @@ int Console::report(llvm::Error e) {
         }
       },
       [&](const llvm::ErrorInfoBase &other) {
-        os << paint("1;31", "error: ") << shown(other.message()) << '\n';
+        os << process_ << paint("1;31", "error: ") << shown(other.message()) << '\n';
       });
   talk(os.str());
   return code;
@@ -119,7 +128,7 @@ ProgressBar::~ProgressBar() { Console::get().clearBar(); }
 void ProgressBar::at(size_t done, llvm::ArrayRef<std::string> details) {
   Console &console = Console::get();
   bool plain = console.progress_ == Progress::Plain;
-  if (console.progress_ == Progress::None || (!plain && (!isTerminal() || std::getenv("NO_COLOR"))))
+  if (!console.speaks_ || console.progress_ == Progress::None || (!plain && (!isTerminal() || std::getenv("NO_COLOR"))))
     return;
   auto now = std::chrono::steady_clock::now();
   auto every = plain ? std::chrono::milliseconds(5000) : std::chrono::milliseconds(100);

@@ -16,6 +16,10 @@ enum class Progress { Auto, Plain, None };
 // Writes to stderr as much as it takes. Allocates no memory.
 void talk(llvm::StringRef text);
 
+// What precedes the errors of this process, such as "rank 1 on node7: " where several processes run
+// one command; empty if it is alone.
+const std::string &processName();
+
 class Console {
 public:
   static Console &get();
@@ -23,6 +27,8 @@ public:
   void setProgress(Progress p) { progress_ = p; }
   void setTask(const std::string &task) { task_ = task; } // named before bars; may be empty
   void setQuiet(bool quiet) { quiet_ = quiet; }           // notes are not printed
+  // One of several processes that run one command. Only the one that speaks prints more than errors.
+  void setProcess(std::string name, bool speaks);
 
   void note(const Remark &remark);    // each text once; remedies as flags
   void line(const std::string &text); // unchanged
@@ -31,11 +37,13 @@ public:
 
 private:
   friend class ProgressBar;
+  friend const std::string &processName();
   std::string paint(const char *colour, const std::string &text) const;
   void clearBar();
 
   Progress progress_ = Progress::Auto;
-  bool barShown_ = false, quiet_ = false;
+  bool barShown_ = false, quiet_ = false, speaks_ = true;
+  std::string process_;
   std::set<std::string> told_; // notes
   std::string task_;
 };

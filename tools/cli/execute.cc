@@ -1,6 +1,7 @@
 #include "tools/cli/execute.h"
 
 #include "tools/cli/console.h"
+#include "tools/cli/processes.h"
 
 namespace isthmus {
 
@@ -10,7 +11,7 @@ llvm::Expected<std::unique_ptr<Session>> fedSession(const Compiled &c, Device &d
   if (device.computes())
     if (llvm::Error e = makeInputs(c.graph, o.inputs, o.seed).moveInto(inputs))
       return e;
-  return openSession(c, device, o.seed, std::move(inputs));
+  return openSession(c, device, o.seed, std::move(inputs), processGroup());
 }
 
 llvm::Expected<std::unique_ptr<Session>> execute(const Compiled &c, Device &device,

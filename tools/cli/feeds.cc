@@ -148,8 +148,8 @@ std::vector<std::string> outputFiles(const Graph &g, const std::string &dir) {
 }
 
 llvm::Error writeOutputs(const Graph &g, Session &s, const std::string &dir) {
-  if (std::error_code ec = llvm::sys::fs::create_directories(dir))
-    return makeError("cannot make the folder '{0}' of --outputs: {1}", dir, ec.message());
+  if (llvm::Error e = makeFolder(dir))
+    return addNote(std::move(e), "the folder is that of --outputs");
   std::vector<llvm::StringRef> names = outputNames(g);
   std::vector<std::string> files = fileNames(names);
   nlohmann::ordered_json index = nlohmann::ordered_json::object();

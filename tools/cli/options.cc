@@ -8,6 +8,7 @@
 #include "tools/cli/budget.h"
 #include "tools/cli/console.h"
 #include "tools/cli/exit.h"
+#include "tools/cli/processes.h"
 #include "tools/cli/stage_flags.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -325,6 +326,9 @@ static llvm::Error checkWays(const PlanFlags &o) {
 }
 
 llvm::Error checkOptions(const ModelOptions &o) {
+  if (o.model == "-" && processGroup())
+    return usageError("under mpirun a model cannot come from standard input, which one process "
+                      "alone has; give a file that all processes can read");
   if (o.eval && o.asWritten)
     return usageError("--eval and --as-written exclude each other; give one");
   LossKind kind = LossKind::Value;

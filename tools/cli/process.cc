@@ -29,6 +29,7 @@ constexpr int kFailed = 5;
 
 // Can be called from any thread, and without memory.
 [[noreturn]] void giveUp(llvm::StringRef message) {
+  talk(processName());
   talk("error: ");
   talk(message);
   talk("\n");
@@ -72,6 +73,7 @@ constexpr Crash kCrashes[] = {
     {SIGSYS, "a system call that is not allowed (SIGSYS)"}};
 
 void onCrash(int signal) {
+  talk(processName());
   talk("error: internal: the program crashed: ");
   for (const Crash &c : kCrashes)
     if (c.signal == signal)

@@ -3,6 +3,7 @@
 #include "tools/cli/devices.h"
 #include "tools/cli/first_step.h"
 #include "tools/cli/model.h"
+#include "tools/cli/processes.h"
 #include "tools/cli/stage_flags.h"
 
 namespace isthmus {
@@ -44,6 +45,7 @@ llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const Pla
   auto options = compileOptions(model, withMachine, *given);
   if (!options)
     return options.takeError();
+  divideAmongProcesses(*g, *options);
   options->firstStep = firstStepOn(**device, *given, model.seed);
   if (forward == ForwardAlone::Allowed && runsForwardAlone(model, plan, *g, options->step))
     options->differentiates = false;

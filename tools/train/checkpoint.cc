@@ -61,9 +61,8 @@ llvm::Error differs(llvm::StringRef path, const char *what, const std::string &w
 
 bool isCheckpoint(const Safetensors &file) { return file.metadata().count(kStep) > 0; }
 
-llvm::Error saveCheckpoint(const std::string &path, const Graph &g, Session &session,
-                           const RunState &state) {
-  std::vector<NamedTensor> tensors;
+llvm::Expected<Checkpoint> takeCheckpoint(const Graph &g, Session &session, const RunState &state) {
+  Checkpoint c;
   for (ValueId v : carriedBy(g)) {
     auto t = session.fetch(v);
     if (!t)
@@ -72,19 +71,23 @@ llvm::Error saveCheckpoint(const std::string &path, const Graph &g, Session &ses
       return makeError("after step {0} '%{1}' is not finite, so nothing is saved: the optimizer "
                        "diverged; give a smaller --lr, or --clip-norm",
                        state.step, g.valueName(v));
-    tensors.push_back({g.valueName(v).str(), std::move(*t)});
+    c.tensors.push_back({g.valueName(v).str(), std::move(*t)});
   }
-  std::map<std::string, std::string> metadata = {{kStep, std::to_string(state.step)},
-                                                 {kEpoch, std::to_string(state.epoch)},
-                                                 {kPosition, std::to_string(state.position)},
-                                                 {kSeed, std::to_string(state.seed)},
-                                                 {kExamples, std::to_string(state.examples)},
-                                                 {kBatch, std::to_string(state.batch)},
-                                                 {kOptimizer, state.optimizer}};
+  c.metadata = {{kStep, std::to_string(state.step)},
+                {kEpoch, std::to_string(state.epoch)},
+                {kPosition, std::to_string(state.position)},
+                {kSeed, std::to_string(state.seed)},
+                {kExamples, std::to_string(state.examples)},
+                {kBatch, std::to_string(state.batch)},
+                {kOptimizer, state.optimizer}};
   for (const auto &[name, value] : state.record)
-    metadata[kRun.str() + name] = value;
-  metadata[kCheck] = checkOf(metadata);
-  return writeSafetensors(path, tensors, metadata);
+    c.metadata[kRun.str() + name] = value;
+  c.metadata[kCheck] = checkOf(c.metadata);
+  return c;
+}
+
+llvm::Error writeCheckpoint(const std::string &path, const Checkpoint &checkpoint) {
+  return writeSafetensors(path, checkpoint.tensors, checkpoint.metadata);
 }
 
 llvm::Expected<RunState> readCheckpoint(const std::string &path) {

@@ -26,20 +26,25 @@ struct RunState {
   RunRecord record;
 };
 
-// Whether `saveCheckpoint` wrote the file.
+// Whether `writeCheckpoint` wrote the file.
 bool isCheckpoint(const Safetensors &file);
 
-// Writes the parameters and states of `e`, which runs `g`, to a safetensors file, whole or not at
-// all. Writes nothing if one of them is not finite (NaN, an infinity).
-llvm::Error saveCheckpoint(const std::string &path, const Graph &g, Session &session,
-                           const RunState &state);
+struct Checkpoint {
+  std::vector<NamedTensor> tensors;
+  std::map<std::string, std::string> metadata;
+};
+// The parameters and states of `session`, which runs `g`. Error if one of them is not finite (NaN,
+// an infinity).
+llvm::Expected<Checkpoint> takeCheckpoint(const Graph &g, Session &session, const RunState &state);
+// Writes it to a safetensors file, whole or not at all.
+llvm::Error writeCheckpoint(const std::string &path, const Checkpoint &checkpoint);
 
 // The position of the run that wrote the file. Errors: the file is not a checkpoint; its tensors or
 // its metadata do not have the digests that it records.
 llvm::Expected<RunState> readCheckpoint(const std::string &path);
 // An error if a run like `now` cannot resume from `saved`.
 llvm::Error checkGoesOn(const std::string &path, const RunState &saved, const RunState &now);
-// Loads the file's tensors into `e`. An error if they are not the tensors that `g` carries.
+// Loads the file's tensors into `session`. An error if they are not the tensors that `g` carries.
 llvm::Error restore(const std::string &path, const Graph &g, Session &session);
 
 } // namespace isthmus

@@ -2,6 +2,7 @@
 
 #include "ir/element.h"
 #include "ir/storage.h"
+#include "tools/cli/processes.h"
 #include "tools/session/open.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
@@ -110,7 +111,7 @@ llvm::Expected<Evaluation> Evaluator::run(Session &trained, const Graph &g) cons
   auto inputs = carriedFrom(trained, g);
   if (!inputs)
     return inputs.takeError();
-  auto session = openSession(c_, device_, seed_, std::move(*inputs));
+  auto session = openSession(c_, device_, seed_, std::move(*inputs), processGroup());
   if (!session)
     return session.takeError();
   Session &e = **session;

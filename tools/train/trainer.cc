@@ -118,10 +118,13 @@ llvm::Error Trainer::notFinite(const RunState &state, double loss) {
 llvm::Error Trainer::save(const RunState &state) {
   if (o_.save.empty() || savedStep_ == state.step)
     return llvm::Error::success();
-  llvm::Error failed = saveCheckpoint(o_.save, c_.graph, session_, state);
+  auto checkpoint = takeCheckpoint(c_.graph, session_, state);
+  if (!checkpoint)
+    return checkpoint.takeError();
+  llvm::Error failed = writeCheckpoint(o_.save, *checkpoint);
   if (failed && interrupt_.happened()) { // a signal removes the file that is being written
     llvm::consumeError(std::move(failed));
-    failed = saveCheckpoint(o_.save, c_.graph, session_, state);
+    failed = writeCheckpoint(o_.save, *checkpoint);
   }
   if (failed)
     return failed;
@@ -197,7 +200,10 @@ llvm::Error Trainer::run(RunState &state, TrainReport &report) {
            {"loss " + figure(*loss),
             llvm::formatv("{0:F1} steps/s", double(state.step - first) / secondsSince(start)).str(),
             "peak " + bytesText(session_.largestMeasuredPeak())});
-    if (interrupt_.happened() && state.step < o_.rate.steps)
+    auto isInterrupted = session_.anyOf(interrupt_.happened());
+    if (!isInterrupted)
+      return isInterrupted.takeError();
+    if (*isInterrupted && state.step < o_.rate.steps)
       return interrupted(state);
   }
   return save(state);

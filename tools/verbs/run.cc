@@ -6,6 +6,7 @@
 #include "tools/cli/feeds.h"
 #include "tools/cli/first_step.h"
 #include "tools/cli/model.h"
+#include "tools/cli/processes.h"
 #include "tools/cli/stages_text.h"
 #include "tools/cli/step.h"
 #include "tools/cli/test_data.h"
@@ -75,6 +76,7 @@ llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
   auto options = compileOptions(o.model, o.plan, given);
   if (!options)
     return options.takeError();
+  divideAmongProcesses(*g, *options);
   options->step.keepsOutputs |= !o.outputs.empty();
   options->differentiates = !test && !runsForwardAlone(o.model, o.plan, *g, options->step);
   if (options->differentiates)

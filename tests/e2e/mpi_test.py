@@ -1,0 +1,358 @@
+"""Tests steps whose devices are processes that mpirun started: they give the bits of the same step on threads, one process
+writes the files, and if one process dies, all end."""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import command
+from training import TrainCase, tensors
+
+MPIRUN = "mpirun"  # by name: a path such as /bin/mpirun would say where OpenMPI lies on all hosts
+# As root, with more processes than cores, and not bound to one: tests run where there are few.
+START = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+ENDS_WITHIN = 5  # seconds, from the death of a process to the end of the last
+
+NETS = {
+    "mlp": ["mlp", "--depth=6", "--width=48", "--batch=12", "--dropout=0.3"],
+    "unet": ["unet", "--batch=2", "--shape=1x32x32", "--width=8", "--depth=2"],
+    "gpt2": ["gpt2", "--depth=3", "--width=32", "--heads=4", "--batch=4", "--tokens=16", "--vocab=64"],  # tied head, dropout
+}
+
+
+def environment(folder):
+    return {**os.environ, "TMPDIR": folder, "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+
+
+def mpirun(ranks, *args, cwd=None, env=None, program=None):
+    """Runs `mpirun -n RANKS isthmus ARGS`."""
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # its sockets need a short name
+        process = subprocess.run([MPIRUN, *START, "-n", str(ranks), program or command.BINARY, *map(str, args)], cwd=cwd,
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 env={**environment(folder), **(env or {})}, timeout=command.TIMEOUT)
+    return command.Result(process.returncode, process.stdout, process.stderr.decode(errors="backslashreplace"),
+                          time.monotonic() - start)
+
+
+def children(pid):
+    """The processes that this one started and that have not ended."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat") as file:
+                    state, parent = file.read().rpartition(")")[2].split()[:2]
+            except OSError:
+                continue
+            if int(parent) == pid and state != "Z":
+                found.append(int(name))
+    return found
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class MpiCase(TrainCase):
+    def mpi_ok(self, ranks, *args, **kwargs):
+        result = mpirun(ranks, *args, cwd=self.dir, **kwargs)
+        self.assertEqual(result.code, 0, f"mpirun -n {ranks} isthmus {' '.join(map(str, args))}\n{result}")
+        return result
+
+    def mpi_fails(self, code, ranks, *args, **kwargs):
+        result = mpirun(ranks, *args, cwd=self.dir, **kwargs)
+        self.assertEqual(result.code, code, result)
+        return result.err
+
+    def zoo_net(self, name):
+        self.run_ok("zoo", *NETS[name], "-o", f"{name}.isth")
+        return f"{name}.isth"
+
+    def folder(self, name):
+        found = {}
+        for file in os.listdir(self.path(name)):
+            found[file] = self.read(os.path.join(name, file))
+        return found
+
+
+class SameBits(MpiCase):
+    def check(self, name, ranks, *more):
+        """Losses, gradients and peaks of threads and of processes."""
+        args = ["run", self.zoo_net(name), "--loss=cross_entropy", "--threads=1", "--steps=2", "--seed=5", *more]
+        for folder in "threads", "processes":
+            shutil.rmtree(self.path(folder), ignore_errors=True)
+        self.run_ok(*args, f"--stages={ranks}", "--outputs=threads", "--report=threads.json")
+        self.mpi_ok(ranks, *args, "--outputs=processes", "--report=processes.json")
+        want, got = (json.loads(self.read(f"{kind}.json")) for kind in ("threads", "processes"))
+        self.assertEqual(len(want["stages"]), ranks)
+        self.assertEqual(got["loss"], want["loss"])
+        self.assertEqual(got["kernels"], want["kernels"])
+        for key in "device", "measured_peak_bytes", "predicted_peak_bytes":
+            self.assertEqual([s[key] for s in got["stages"]], [s[key] for s in want["stages"]], key)
+        self.assertTrue(all(s["busy_seconds"] > 0 for s in got["stages"]))
+        outputs = self.folder("threads")
+        self.assertGreater(sum(file.startswith("grad.") for file in outputs), 3)
+        self.assertEqual(self.folder("processes"), outputs)
+
+    def test_mlp(self):
+        for ranks in 2, 3:
+            with self.subTest(ranks):
+                self.check("mlp", ranks, "--microbatches=4")
+
+    def test_unet(self):
+        for ranks in 2, 3:
+            with self.subTest(ranks):
+                self.check("unet", ranks)
+
+    def test_gpt2(self):
+        for ranks in 2, 3:
+            with self.subTest(ranks):
+                self.check("gpt2", ranks, "--microbatches=2")
+
+    def test_within_a_budget(self):
+        self.check("mlp", 2, "--microbatches=3", "--checkpoint=always")
+
+    def test_devices_of_the_file(self):
+        """A file that was divided before, and the same file against the whole step in `verify`."""
+        self.zoo_net("mlp")
+        self.run_ok("opt", "mlp.isth", "--loss=cross_entropy", "--threads=1", "--stages=3", "--microbatches=2", "-o", "three.isth")
+        loss = self.report("run", "three.isth", "--threads=1")["loss"]
+        self.mpi_ok(3, "run", "three.isth", "--threads=1", "--report=r.json")
+        self.assertEqual(json.loads(self.read("r.json"))["loss"], loss)
+        # (With micro-batches sums are in another order.)
+        self.run_ok("opt", "mlp.isth", "--loss=cross_entropy", "--threads=1", "--stages=2", "-o", "two.isth")
+        said = self.mpi_ok(2, "verify", "mlp.isth", "two.isth", "--loss=cross_entropy", "--threads=1").err
+        self.assertEqual(said.count("outputs are equal bit for bit"), 1, said)
+
+    def test_opt_writes_once(self):
+        self.zoo_net("mlp")
+        args = ["opt", "mlp.isth", "--loss=cross_entropy", "--threads=1", "--microbatches=2"]
+        self.run_ok(*args, "--stages=2", "-o", "want.isth", "--dot=want.dot")
+        result = self.mpi_ok(2, *args, "-o", "got.isth", "--dot=got.dot")
+        self.assertEqual(self.read("got.isth"), self.read("want.isth"))
+        self.assertEqual(self.read("got.dot"), self.read("want.dot"))
+        self.assertEqual(len(re.findall("^peak .* -> ", result.err, re.MULTILINE)), 1, result.err)
+        self.assertEqual(self.mpi_ok(2, *args, "-o", "-").out, self.run_ok(*args, "--stages=2", "-o", "-").out)
+
+    def test_one_rank(self):
+        """mpirun of one process is a run without mpirun."""
+        self.zoo_net("mlp")
+        args = ["run", "mlp.isth", "--loss=cross_entropy", "--threads=1", "--stages=2", "--microbatches=2"]
+        loss = self.report(*args)["loss"]
+        self.mpi_ok(1, *args, "--report=r.json")
+        self.assertEqual(json.loads(self.read("r.json"))["loss"], loss)
+
+    def test_counting(self):
+        self.zoo_net("mlp")
+        self.mpi_ok(2, "run", "mlp.isth", "--loss=cross_entropy", "--device=counting", "--threads=1", "--report=r.json")
+        report = json.loads(self.read("r.json"))
+        self.assertIsNone(report["loss"])
+        self.assertEqual([s["measured_peak_bytes"] for s in report["stages"]],
+                         [s["predicted_peak_bytes"] for s in report["stages"]])
+
+
+class Training(MpiCase):
+    def run_of(self, *more):
+        return ["train", self.net(), "--loss=cross_entropy", f"--data={self.data()}", "--threads=1", "--seed=3", "--lr=0.01", *more]
+
+    def test_as_on_threads(self):
+        run = self.run_of("--steps=14")
+        self.run_ok(*run, "--stages=2", "--save=want.safetensors", "--report=want.json")
+        result = self.mpi_ok(2, *run, "--save=got.safetensors", "--report=got.json")
+        want, got = (json.loads(self.read(f"{name}.json")) for name in ("want", "got"))
+        for key in "loss", "evaluations", "learning_rate", "measured_peak_bytes":
+            self.assertEqual(got[key], want[key], key)
+        self.assertEqual(len(got["loss"]), 14)
+        self.assertEqual(self.read("got.safetensors"), self.read("want.safetensors"))
+        self.assertEqual(result.err.count("saved"), 1, result.err)
+
+    def test_resumes_on_other_numbers_of_processes(self):
+        run = self.run_of()
+        self.mpi_ok(2, *run, "--steps=13", "--save=whole.safetensors")
+        self.mpi_ok(2, *run, "--steps=5", "--save=part.safetensors")
+        self.mpi_ok(3, *run, "--steps=9", "--resume=part.safetensors", "--save=part.safetensors")
+        self.run_ok(*run, "--steps=11", "--resume=part.safetensors", "--save=part.safetensors")
+        self.mpi_ok(2, *run, "--steps=13", "--resume=part.safetensors", "--save=part.safetensors")
+        self.assertEqual(self.read("part.safetensors"), self.read("whole.safetensors"))
+
+
+class Errors(MpiCase):
+    def run_of(self, *more):
+        self.zoo_net("mlp")
+        return ["run", "mlp.isth", "--loss=cross_entropy", "--threads=1", *more]
+
+    def test_wrong_number_of_ranks(self):
+        said = self.mpi_fails(1, 3, *self.run_of("--stages=2"))
+        self.assertRegex(said, r"rank \d on \S+: error: the step runs on 2 devices \(cpu:0, cpu:1\), and mpirun started 3 processes; "
+                               r"start it with mpirun -n 2")
+        self.assertIn("--stages=3", said)
+
+    def test_different_targets(self):
+        """One process has other threads."""
+        run = self.run_of()
+        more = [a if a != "--threads=1" else "--threads=2" for a in run]
+        said = self.mpi_fails(1, 1, *run, ":", "-n", "1", command.BINARY, *more)
+        self.assertRegex(said, r"rank 1 on \S+ has compiled the step for '.*threads=2', and rank 0 on \S+ for '.*threads=1'")
+
+    def test_different_steps(self):
+        said = self.mpi_fails(1, 1, *self.run_of(), ":", "-n", "1", command.BINARY, *self.run_of("--microbatches=2"))
+        self.assertIn(f"rank 1 on {socket.gethostname()} has compiled another step than rank 0", said)
+
+    def test_report_of_a_budget_that_cannot_be_met(self):
+        """All processes fail, and the first one writes its report before it ends."""
+        said = self.mpi_fails(3, 2, *self.run_of("--budget=1000", "--report=r.json"))
+        self.assertIn("rank 0 on ", said)
+        self.assertGreater(json.loads(self.read("r.json"))["smallest_budget_bytes"], 1000)
+
+    def test_one_process_fails_alone(self):
+        """The first process cannot write what the others do not write."""
+        start = time.monotonic()
+        said = self.mpi_fails(1, 2, *self.run_of("--report=/dev/full"))
+        self.assertLess(time.monotonic() - start, 30)
+        self.assertRegex(said, r"rank 0 on \S+: error: cannot write '/dev/full'")
+        self.assertNotIn("rank 1 on", said)
+
+    def test_command_line(self):
+        self.assertIn("there is no option '--stage'", self.mpi_fails(2, 2, *self.run_of("--stage=2")))
+        self.assertIn("standard input", self.mpi_fails(2, 2, "run", "-", "--loss=mean"))
+
+    def test_library_of_another_installation(self):
+        """The library does not find the processes that mpirun started: here, as there is no mpirun."""
+        result = command.run(*self.run_of(), cwd=self.dir, env={"OMPI_COMM_WORLD_SIZE": "2"})
+        self.assertEqual(result.code, 5, result)
+        self.assertIn("mpirun started 2 processes, and OpenMPI's library finds 1", result.err)
+
+    def test_profile(self):
+        said = self.mpi_fails(2, 2, "profile", *self.run_of()[1:])
+        self.assertIn("profile measures the nodes of one device, and the step runs on 2", said)
+
+    def test_without_the_library(self):
+        said = self.mpi_fails(5, 2, *self.run_of(), env={"ISTHMUS_MPI_LIBRARY": "/no/libmpi.so.40"})
+        for word in "/no/libmpi.so.40", "openmpi-bin", "libopenmpi3", "tools/setup --mpi":
+            self.assertIn(word, said)
+        said = self.mpi_fails(5, 2, *self.run_of(), env={"ISTHMUS_MPI_LIBRARY": "libz.so.1"})
+        self.assertIn("it has no MPI_Init_thread", said)
+
+
+class Death(MpiCase):
+    """A process is killed at a random moment."""
+
+    def start_run(self, ranks, *args):
+        folder = tempfile.TemporaryDirectory(dir="/tmp")
+        self.addCleanup(folder.cleanup)
+        err = tempfile.TemporaryFile()
+        self.addCleanup(err.close)
+        process = subprocess.Popen([MPIRUN, *START, "-n", str(ranks), command.BINARY, *args], cwd=self.dir, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=err, env=environment(folder.name))
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process, err
+
+    def ranks_of(self, process, ranks):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            found = sorted(children(process.pid))
+            if len(found) == ranks:
+                return found
+            time.sleep(0.002)
+        self.fail("mpirun did not start the processes")
+
+    def wait_for_end(self, pids, start):
+        while any(map(is_alive, pids)):
+            self.assertLess(time.monotonic() - start, ENDS_WITHIN, "processes are still there")
+            time.sleep(0.005)
+        return time.monotonic() - start
+
+    def check_files(self):
+        """A checkpoint is whole or absent, and nothing else is left."""
+        for name in os.listdir(self.dir):
+            self.assertNotIn(".tmp", name)
+        self.assertFalse(os.path.exists(self.path("r.json")))
+        if os.path.exists(self.path("w.safetensors")):
+            found, metadata = tensors(self.read("w.safetensors"))
+            self.assertIn("w1", found)
+            return int(metadata["isthmus.step"])
+        return 0
+
+    def test_killed(self):
+        draws = random.Random(1)
+        took, run = [], ["train", self.net(), "--loss=cross_entropy", f"--data={self.data(tests=0)}", "--threads=1",
+                         "--steps=10000000", "--save=w.safetensors", "--save-every=1", "--report=r.json"]
+        steps = []
+        for number in range(24 if os.environ.get("ISTHMUS_FULL") else 6):
+            ranks = 2 + number % 2
+            resume = ["--resume=w.safetensors"] if os.path.exists(self.path("w.safetensors")) else []
+            process, err = self.start_run(ranks, *run, *resume)
+            pids = self.ranks_of(process, ranks)
+            time.sleep(draws.uniform(0, 3))
+            victim = draws.randrange(ranks)
+            start = time.monotonic()
+            os.kill(pids[victim], signal.SIGKILL)
+            took.append(self.wait_for_end([process.pid, *pids], start))
+            self.assertNotEqual(process.wait(), 0)
+            err.seek(0)
+            said = err.read().decode()
+            self.assertRegex(said, rf"rank {victim} with PID \d+ on node {socket.gethostname()} exited on signal 9")
+            steps.append(self.check_files())
+        print(f"    all had ended {min(took):.2f} to {max(took):.2f} s after a kill; checkpoints at {steps}")
+        self.assertGreater(steps[-1], 0)
+
+    def test_mpirun_is_killed(self):
+        """Nobody is left to end the others."""
+        process, _ = self.start_run(2, "train", self.net(), "--loss=cross_entropy", f"--data={self.data(tests=0)}", "--threads=1",
+                                    "--steps=10000000", "--save=w.safetensors", "--save-every=1")
+        pids = self.ranks_of(process, 2)
+        self.wait_for("w.safetensors", process)
+        start = time.monotonic()
+        process.kill()
+        print(f"    both had ended {self.wait_for_end([process.pid, *pids], start):.2f} s after mpirun was killed")
+        self.check_files()
+
+    def test_interrupted(self):
+        """Ctrl-C saves a checkpoint of one step, which goes on."""
+        run = ["train", self.net(), "--loss=cross_entropy", f"--data={self.data(tests=0)}", "--threads=1", "--save=w.safetensors"]
+        process, err = self.start_run(2, *run, "--steps=10000000", "--save-every=1")
+        pids = self.ranks_of(process, 2)
+        self.wait_for("w.safetensors", process)
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        self.wait_for_end([process.pid, *pids], start)
+        self.assertNotEqual(process.wait(), 0)
+        step = self.check_files()
+        self.assertGreater(step, 0)
+        self.mpi_ok(2, *run, f"--steps={step + 3}", "--resume=w.safetensors")
+        self.run_ok(*run[:-1], f"--steps={step + 3}", "--stages=2", "--save=want.safetensors")
+        self.assertEqual(self.read("w.safetensors"), self.read("want.safetensors"))
+
+
+class Contract(MpiCase):
+    def test_transport(self):
+        """The tests of the thread transport, on MPI's."""
+        test = os.path.join(os.path.dirname(command.BINARY), "..", "tests", "runtime", "transport_test")
+        for ranks in 2, 3:
+            with self.subTest(ranks):
+                result = self.mpi_ok(ranks, program=test, env={"GTEST_COLOR": "no", "XML_OUTPUT_FILE": ""})
+                passed = re.findall(r"\[  PASSED  \] (\d+) tests", result.out.decode())
+                self.assertEqual(len(passed), ranks, result)
+                self.assertGreaterEqual(int(passed[0]), 7)
+
+
+if __name__ == "__main__":
+    if not shutil.which(MPIRUN):
+        print("NOT RUN: there is no mpirun; `tools/setup` installs it, Debian's openmpi-bin")
+        print("0 passed, 0 failed, 1 skipped")
+        sys.exit(0)
+    command.main()
