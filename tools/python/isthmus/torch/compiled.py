@@ -54,6 +54,8 @@ class Compiled:
         self._of_code: Mapping[str, int] = {}
         """What the first plan has learned of the code of ops."""
         self.report: reports.GraphReport | None = None
+        self._steps.look_at_device()
+        self._left_bytes = self._steps.options.left_bytes
         self._steps.compiles()
         self._steps.is_under_ddp |= hooks.is_under_ddp()
         self._scheduled: dict[Schedule, Variant] = {}
@@ -81,6 +83,8 @@ class Compiled:
     def __call__(self, *arguments: Any) -> Any:
         if self.part is None or hooks.is_tried_out(arguments):
             return self.first(*arguments)
+        if self._steps.options.left_bytes != self._left_bytes:
+            self._keep_within(self._steps.options.left_bytes or 0)
         if self._hints:
             self._compare_sizes(self.part, arguments)
         steps = self._steps
@@ -89,6 +93,16 @@ class Compiled:
             results = call.variant(*arguments)
         steps.follow(call, results)
         return results
+
+    def _keep_within(self, left_bytes: int) -> None:
+        """Plans the graph anew if its plan takes more than a total leaves by now."""
+        assert self.report is not None
+        self._left_bytes = left_bytes
+        if max(self.report.planned_peak_bytes, self.report.inductor_peak_bytes or 0) > left_bytes:
+            self._steps.compiles()
+            self.first, self._least = self._again(_ByItself(self, True, self.has_others))[0], None
+        else:
+            self.report = reports.budgeted(self.report, left_bytes)
 
     def _compare_sizes(self, part: Part, arguments: Sequence[Any]) -> None:
         """Warns about larger sizes. A plan is made for the sizes of one call: for other sizes it is correct, but its promised peak is
@@ -132,7 +146,8 @@ class Compiled:
             return self._made(role, self._region.gm, self._region.inputs)
 
     def _made(self, role: Role, gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[Variant, Attempt]:
-        first = Attempt(self._planner, role, self._origin, Learned(self._of_code))
+        planner = replace(self._planner, options=self._steps.options)
+        first = Attempt(planner, role, self._origin, Learned(self._of_code))
         run, attempt = self._compile(gm, inputs, first, self._watch_forward, self._watch_backward)
         return Variant(run, None if attempt.made is None else Schedule(*attempt.made.divided)), attempt
 
@@ -233,7 +248,7 @@ class _ByItself:
 
     def planned(self, report: reports.GraphReport, in_place_of: reports.GraphReport | None) -> None:
         if self.is_first:
-            add_report(report, in_place_of)
+            add_report(report, in_place_of or self.graph.report)
             self.graph.report = report
 
     def compiled(self, report: reports.GraphReport, in_place_of: reports.GraphReport, limits: Limits) -> None:

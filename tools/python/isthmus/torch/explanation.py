@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from ..budget import BudgetLike
 from ..errors import BadInput, CannotBeMet
 from ..planning import Plan
 from . import hooks
+from .device import ledger, total
 from .graph.joint import Joint
 from .options import Options
 from .plans.attempt import Alone, Attempt, Origin
@@ -120,7 +121,12 @@ def explain(model: Callable[..., Any], *inputs: Any, budget: BudgetLike = "min",
     """
     if not callable(model):
         raise BadInput(f"explain takes a model or a function and its inputs, got {type(model).__name__}")
-    planner = Planner.of(Options(budget, **options))
+    made = Options(None if options.get("total") is not None else budget, **options)
+    if made.total is not None:
+        found = ledger.taken(made.total, total.device_in_use())
+        found.check()
+        made = replace(made, left_bytes=found.left_bytes)
+    planner = Planner.of(made)
     attempts: list[Attempt] = []
 
     def attempt(ends: str) -> Attempt:

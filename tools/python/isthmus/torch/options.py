@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -12,6 +13,8 @@ from ..budget import Budget, BudgetLike, parse_budget
 from ..errors import BadInput
 from ..planning import Plan, plan
 from ..problem import Problem
+from .amounts import in_mib, understood
+from .device.total import Total
 
 KERNELS = ("aot_eager", "inductor")
 # The default effort. Plans of nine networks within six budgets each add as much time as at twice this effort, but for 0.0 to 0.9 % of the step.
@@ -23,8 +26,11 @@ _OPS_PER_EFFORT = 4000
 class Options:
     """The options of the backend. Making them raises BadInput for values that are not allowed.
 
-    budget: bytes as a number or as "2GiB", a share of the step's own peak such as "50%", or "min",
+    budget: bytes as a number or as "2GiB", a share of the step's own peak such as "50%" or 0.5, or "min",
         the least peak found that adds no more than 100 % of the step's cost.
+    total: in place of a budget, what the training may hold of its device: bytes as a number or as "24GB"; "gpu" for all of it, or a share such as
+        0.9. What is live before a step, and what optimizers will need, is taken off; what is left is the step's budget.
+    reserve: of a total, what the gaps between the blocks of the allocator may take: bytes, or a share of the total. By default 5 % on a GPU.
     kernels: "aot_eager", PyTorch's own kernels, with the same bits as without `torch.compile`; or "inductor".
     effort: about seconds of planning on one core; 0: by the number of ops, about half of what `isthmus.plan` takes.
     seed: the seed of the search for a plan.
@@ -43,7 +49,7 @@ class Options:
     inductor: settings for inductor, with kernels "inductor" only.
     """
 
-    budget: BudgetLike
+    budget: BudgetLike | float | None = None
     kernels: str = "aot_eager"
     effort: float = 0.0
     seed: int = 0
@@ -54,9 +60,13 @@ class Options:
     allow: str = "recompute"
     link: BudgetLike | None = None
     inductor: Mapping[str, Any] = field(default_factory=dict)
+    total: Any = None
+    reserve: BudgetLike | None = None
+    left_bytes: int | None = None
+    """What a total leaves to the step; None: there is no total, or no step has begun. It is no option of the user's."""
 
     def __post_init__(self) -> None:
-        parse_budget(self.budget)
+        self._check_budget()
         if self.kernels not in KERNELS:
             raise BadInput(f"kernels are {' or '.join(map(repr, KERNELS))}; got {self.kernels!r}")
         if not isinstance(self.effort, (int, float)) or not 0 <= self.effort < math.inf:
@@ -68,18 +78,39 @@ class Options:
         if self.inductor and self.kernels != "inductor":
             raise BadInput("settings of inductor were given, and kernels are 'aot_eager'")
 
+    def _check_budget(self) -> None:
+        if self.total is None:
+            if self.budget is None:
+                raise BadInput(_NO_BUDGET)
+            if self.reserve is not None:
+                raise BadInput("reserve is a part of a total, and there is no total")
+            object.__setattr__(self, "budget", understood(self.budget))
+            return
+        if self.budget is not None:
+            raise BadInput(f"give a budget of the step or a total of the device, not both; got {self.budget!r} and {self.total!r}")
+        if self.sync:
+            raise BadInput("a total leaves each rank another budget, and sync=True makes ranks run equal plans: give a budget in bytes")
+        object.__setattr__(self, "total", Total.of(self.total, self.reserve))
+
+    @property
+    def asked(self) -> str:
+        """What the user asked for, for messages: it follows "a"."""
+        if self.total is None:
+            return f"budget of {self.budget}"
+        return f"budget of {in_mib(self.left_bytes or 0)}, which a total of {self.total.asked} leaves to the step,"
+
     @classmethod
     def named(cls, options: Mapping[str, Any] | None) -> dict[str, Any]:
         """Returns the options passed to torch.compile as a dictionary. Raises BadInput if there is no budget or a name is unknown."""
         given = dict(options or {})
-        names = [f.name for f in fields(cls)]
+        names = [f.name for f in fields(cls) if f.name != "left_bytes"]
         for name in given:
             if name not in names:
-                raise BadInput(f"'{name}' is no option of the backend 'isthmus': those are {', '.join(names)}")
-        if "budget" not in given:
-            raise BadInput(
-                """the backend 'isthmus' needs a budget, such as options={"budget": "2GiB"}, {"budget": "50%"} or {"budget": "min"}"""
-            )
+                near = difflib.get_close_matches(str(name), names, n=1)
+                meant = f" (did you mean '{near[0]}'?)" if near else ""
+                raise BadInput(f"'{name}' is no option of the backend 'isthmus'{meant}: those are {', '.join(names)}")
+        if given.get("budget") is None and given.get("total") is None:
+            raise BadInput(_NO_BUDGET)
         return given
 
     def plan(self, problem: Problem, budget: BudgetLike) -> Plan:
@@ -97,4 +128,11 @@ class Options:
 
     @property
     def parsed(self) -> Budget:
+        if self.total is not None:
+            return Budget(bytes=max(0, self.left_bytes or 0))
+        assert self.budget is not None
         return parse_budget(self.budget)
+
+
+_NO_BUDGET = """the backend 'isthmus' needs a budget, such as options={"budget": "2GiB"}, {"budget": "50%"} or {"budget": "min"}; or a total of the device, \
+such as {"total": "24GB"}"""

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from . import hooks
+from .amounts import MIB, in_mib, share
+from .device.ledger import Ledger
 
-MIB = 1 << 20
 NOTED = 0.01
 """A measured peak that is within the budget, and up to this share above the plan, counts as planned."""
 UNBOUNDED = (
     "has sizes that depend on the data and of which it is not known how large they may be: its peak may be above the budget; "
     "torch._check(size <= most) tells it"
 )
-
-
-def in_mib(size: int) -> str:
-    return f"{size / MIB:.1f} MiB" if size >= MIB // 10 else f"{size / 1024:.1f} KiB"
-
-
-def share(part: int, whole: int) -> str:
-    """Returns a share in percent that is never below the exact one, so that it can be asked for."""
-    return f"{math.ceil(1000 * part / max(1, whole)) / 10:.1f}%"
 
 
 @dataclass(frozen=True)
@@ -166,6 +157,8 @@ class Report:
     steps: tuple[StepReport, ...] = ()
     larger: tuple[tuple[str, str], ...] = ()
     """The names of graphs that have run with larger sizes than planned, and those sizes. Their peaks may exceed the planned ones."""
+    totals: tuple[Ledger, ...] = ()
+    """For each total that was given: what of it is left to a step, and what takes the rest."""
 
     @property
     def planned_peak_bytes(self) -> int:
@@ -197,7 +190,7 @@ class Report:
         in_steps = {part.name for step in self.steps for part in step.parts}
         alone = [str(g) for g in self.graphs if g.name not in in_steps]
         frames = {g.name.partition("/")[0] for g in self.graphs}
-        lines = [*map(str, self.steps), *alone]
+        lines = [*map(str, self.totals), *map(str, self.steps), *alone]
         for name, sizes in self.larger:
             lines.append(f"graph {name} has run with larger sizes than was planned, {sizes}: its peak may be above the budget")
         if alone and len(frames) > 1:
@@ -209,6 +202,7 @@ _lock = threading.Lock()
 _graphs: list[GraphReport] = []
 _steps: list[StepReport] = []
 _larger: dict[str, dict[str, int]] = {}
+_totals: dict[int, Ledger] = {}
 _symbolic = False
 
 
@@ -242,13 +236,27 @@ def is_as_planned(report: Reported, peak: int) -> bool:
 def measured(report: Reported, peak: int) -> Reported:
     """Notes the measured peak of a step in its report, or in that of its only graph. Returns the new report."""
     planned = report.planned_peak_bytes
-    new = replace(report, measured_peak_bytes=peak, planned_peak_bytes=max(planned, peak) if is_as_planned(report, peak) else planned)
+    return _replaced(report, replace(report, measured_peak_bytes=peak, planned_peak_bytes=max(planned, peak) if is_as_planned(report, peak) else planned))
+
+
+def budgeted(report: Reported, budget_bytes: int) -> Reported:
+    """Notes another budget, which the plan keeps too. Returns the new report."""
+    return _replaced(report, replace(report, budget_bytes=budget_bytes))
+
+
+def _replaced(report: Reported, new: Reported) -> Reported:
     with _lock:
         for reported in (_graphs, _steps):
             for k, other in enumerate(reported):
                 if other is report:
                     reported[k] = new  # type: ignore[assignment]
     return new
+
+
+def note_total(key: int, ledger: Ledger) -> None:
+    """Notes what a total leaves to a step, in place of what was noted with this key."""
+    with _lock:
+        _totals[key] = ledger
 
 
 def note_larger(graph: str, sizes: dict[str, int]) -> bool:
@@ -280,7 +288,7 @@ def report() -> Report:
     """Returns all plans since the last `reset`. Call it after the first step, in which graphs are compiled."""
     with _lock:
         larger = tuple((name, ", ".join(f"{n}={size}" for n, size in sizes.items())) for name, sizes in _larger.items())
-        return Report(tuple(_graphs), tuple(_steps), larger)
+        return Report(tuple(_graphs), tuple(_steps), larger, tuple(_totals.values()))
 
 
 def reset() -> None:
@@ -289,4 +297,5 @@ def reset() -> None:
         _graphs.clear()
         _steps.clear()
         _larger.clear()
+        _totals.clear()
         _symbolic = False

@@ -45,6 +45,7 @@ from .graphs import (
     without_code,
 )
 from .joining import joined  # noqa: E402
+from .optimizers import has_optimizer_in_backward, is_leaf_of_program, is_traced, live_on_gpu, without_hooks_of_optimizers  # noqa: E402
 from .overlaps import refuse_overlapping_writes  # noqa: E402
 from .ranks import buckets_follow, drops_late, is_under_ddp, store_of_ranks  # noqa: E402
 from .regions import Region, break_after, compilation, hints_of, is_tried_out  # noqa: E402
@@ -70,11 +71,14 @@ __all__ = [
     "drops_late",
     "flop_registry",
     "has_backed_sizes",
+    "has_optimizer_in_backward",
     "hints_of",
     "inputs_of",
     "is_fusible",
+    "is_leaf_of_program",
     "is_rng_op",
     "is_sym_node",
+    "is_traced",
     "is_tried_out",
     "is_under_ddp",
     "joined",
@@ -83,6 +87,7 @@ __all__ = [
     "kept_by",
     "lays_out_convolutions",
     "leaf_of",
+    "live_on_gpu",
     "min_cut",
     "most_of",
     "node_of_call",
@@ -106,4 +111,5 @@ __all__ = [
     "uncompiled",
     "unprofiled",
     "without_code",
+    "without_hooks_of_optimizers",
 ]

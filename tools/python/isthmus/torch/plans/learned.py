@@ -87,7 +87,7 @@ def _refuse(found_peaks: Sequence[int], options: Options) -> None:
     """Raises CannotBeMet; if not strict, warns."""
     least = min(found_peaks)
     why = (
-        f"a budget of {options.budget} cannot be met: with what inductor makes of {len(found_peaks)} plans the least peak "
+        f"a {options.asked} cannot be met: with what inductor makes of {len(found_peaks)} plans the least peak "
         f"is {least} bytes ({least / reports.MIB:.1f} MiB)"
     )
     if options.strict:

@@ -50,7 +50,7 @@ class Planner:
         that was accepted nevertheless must not be found in a cache."""
         o = self.options
         costs = (o.costs == "measured", sorted(self.costs.table.items()))
-        given = (o.budget, o.kernels, o.effort, o.seed, o.sync, o.allow, o.link, *costs, sorted(self.allowed), self.decides_layout)
+        given = (o.budget, o.total, o.left_bytes, o.kernels, o.effort, o.seed, o.sync, o.allow, o.link, *costs, sorted(self.allowed), self.decides_layout)
         digest = hashlib.sha256()
         for part in (__version__, _sources(), *given, is_bounded):
             digest.update(repr(part).encode())

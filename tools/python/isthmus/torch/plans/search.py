@@ -80,7 +80,7 @@ class Search:
     def _why_unmet(self, error: CannotBeMet) -> str:
         least = error.plan.figures.smallest_peak_bytes + self.joint.reserved_bytes
         return (
-            f"a budget of {self.options.budget} cannot be met: the least peak that was found for this graph is {least} bytes "
+            f"a {self.options.asked} cannot be met: the least peak that was found for this graph is {least} bytes "
             f"({reports.in_mib(least)}), {reports.share(least, error.plan.figures.baseline_peak_bytes + self.joint.reserved_bytes)} of its own"
         )
 

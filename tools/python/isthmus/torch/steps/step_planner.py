@@ -75,8 +75,8 @@ def planned(
     plan that the step had, if its measured peak was above it. warn: tells the user what is not kept, if not strict."""
     above = 0 if earlier is None else max(0, (earlier.report.measured_peak_bytes or 0) - earlier.report.planned_peak_bytes)
     plan = _Planning(record, ran, options, places, above, warn)
-    # Gradients of earlier backwards are counted where that can be: they are older than the step.
-    lefts = (True, False) if any(record.left) else (False,)
+    # Gradients of earlier backwards are counted where that can be: they are older than the step. A total has them off already.
+    lefts = (True, False) if any(record.left) and options.total is None else (False,)
     for left in lefts:
         try:
             made = plan.run(with_left=left)
@@ -156,7 +156,7 @@ class _Planning:
         """Raises CannotBeMet or warns that the code of all plans exceeds the budget."""
         least = min(found_peaks)
         why = (
-            f"a budget of {self.options.budget} cannot be met: with what inductor makes of {len(found_peaks)} plans of the step the least "
+            f"a {self.options.asked} cannot be met: with what inductor makes of {len(found_peaks)} plans of the step the least "
             f"peak is {least} bytes ({reports.in_mib(least)})"
         )
         if self.options.strict:
@@ -175,7 +175,7 @@ class _Planning:
             least = (e.plan.figures.smallest_peak_bytes or e.plan.figures.peak_bytes) + step.reserved_bytes + self.above_bytes
             graphs = f"{len(step.parts)} graphs" if len(step.parts) > 1 else "one graph"
             why = (
-                f"a budget of {self.options.budget} cannot be met: the step runs {graphs}, and the least peak that was found for all of it "
+                f"a {self.options.asked} cannot be met: the step runs {graphs}, and the least peak that was found for all of it "
                 f"is {least} bytes ({reports.in_mib(least)}), {reports.share(least, baseline)} of its own{outside.within(step, self.places)}"
             )
             if not self.options.strict:

@@ -16,13 +16,14 @@ import warnings
 import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from ...errors import CannotBeMet, Internal
 from .. import hooks, reports
+from ..device import ledger, live, total
 from ..options import Options
 from ..ranks.refusals import Refusals
 from . import outside, step_planner
@@ -118,6 +119,8 @@ class Steps:
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        """Those of the user, with what a total leaves to the step."""
+        self._ledger: ledger.Ledger | None = None
         self.current: Call | None = None
         """The call whose forward runs."""
         self._in_backward: Call | None = None
@@ -191,7 +194,39 @@ class Steps:
         if self._step.entries > _MOST_ENTRIES and not self._step.calls:
             self._step.stop_watching()
 
+    def look_at_device(self) -> None:
+        """Counts what the device holds beside a step, if the user gave a total: what is left is the budget. It is counted before the first step, before
+        those that are measured, and before any that begins with more on a GPU. If less is left than before, what no longer fits is planned
+        anew. Raises CannotBeMet."""
+        if self.options.total is None:
+            return
+        device, before = total.device_in_use(), self._ledger
+        if before is not None and not self._is_measured() and not (device.type == "cuda" and hooks.live_on_gpu(device) > before.live.bytes):
+            return
+        found = ledger.taken(self.options.total, device)
+        if before is not None and found.left_bytes >= before.left_bytes:
+            return
+        try:
+            found.check()
+        except CannotBeMet as e:
+            if self.options.strict:
+                raise
+            self._warn_once(str(e))
+        self._ledger = found
+        self.options = replace(self.options, left_bytes=max(0, found.left_bytes))
+        reports.note_total(id(self), found)
+        self._plans = [p for p in self._plans if p.report.planned_peak_bytes <= found.left_bytes]
+        for plan in self._plans:
+            plan.report = reports.budgeted(plan.report, found.left_bytes)
+
+    def _note_inputs(self, arguments: Sequence[Any]) -> None:
+        """Tells the inputs of the step from the other tensors that are live."""
+        if self._ledger is not None and not self._ledger.input_bytes:
+            self._ledger = self._ledger.with_inputs(live.inputs_among(arguments, self._ledger.room.device))
+            reports.note_total(id(self), self._ledger)
+
     def _begun(self, function: object) -> Step:
+        self.look_at_device()
         step = Step(function, self._ended, expected=self._followers.get(self._last), places=outside.Places(self._began_us))
         # With `sync` ranks would have to agree on when a step ends, so there each graph has the whole budget and no step is recorded.
         may_plan = self._count > 0 and len(self._plans) < _MOST_PLANS and not self.options.sync and not self._has_told
@@ -218,6 +253,8 @@ class Steps:
         if self._depth == 0:  # the graph was not compiled by torch.compile
             self._enter(self)
         step = self._step = self._step or self._begun(self)
+        if not step.calls:
+            self._note_inputs(arguments)
         self._watch(step)
         call = Call(graph, len(step.calls), self._variant(graph, step))
         step.calls.append(call)
@@ -432,7 +469,7 @@ class Steps:
         self._refuse(
             step,
             CannotBeMet(
-                f"a budget of {self.options.budget} is not kept: budget {reports.in_mib(budget)}{planned}, measured {timeline.peak} bytes "
+                f"a {self.options.asked} is not kept: budget {reports.in_mib(budget)}{planned}, measured {timeline.peak} bytes "
                 f"({reports.in_mib(timeline.peak)}) {outside.of_timeline(timeline, step.places)}"
             ),
         )
@@ -444,7 +481,7 @@ class Steps:
         if budget.bytes is not None and timeline.peak <= budget.bytes or budget.share is not None and budget.share >= 1:
             return
         why = outside.uncompiled(step.places)
-        said = f"""a budget of {self.options.budget} cannot be met: PyTorch has compiled nothing of the step, which takes {timeline.peak} bytes ({
+        said = f"""a {self.options.asked} cannot be met: PyTorch has compiled nothing of the step, which takes {timeline.peak} bytes ({
             reports.in_mib(timeline.peak)}) {outside.of_timeline(timeline, step.places)}{why}"""
         if budget.bytes is None and budget.share is None:  # the least peak that can be had
             self._warn_once(said.replace("cannot be met", "changes nothing"))
