@@ -59,3 +59,11 @@ def in_mib(size: int) -> str:
 def share(part: int, whole: int) -> str:
     """Returns a share in percent that is never below the exact one, so that it can be asked for."""
     return f"{math.ceil(1000 * part / max(1, whole)) / 10:.1f}%"
+
+
+def at_least(size: int) -> str:
+    """Returns a short amount that is no less than a size, in a form that can be asked for."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{math.ceil(10 * size / unit) / 10:g}{name}"
+    return str(size)

@@ -229,16 +229,18 @@ class _ByItself:
         return search.agreed(lambda: self._plan(search)), None
 
     def _plan(self, search: Search) -> Plan:
-        if search.options.parsed.share is not None:
+        strict = search.options.strict
+        if search.options.parsed.share is not None or not strict and not self.shares_budget:
             return search.plan(lambda error: self._unmet(search, error))
         if not self.shares_budget:
             return search.plan()
         least = search.options.plan(search.joint.problem, "min")
         is_above = isinstance(search.budget, int) and least.figures.peak_bytes > search.budget
-        return search.plan() if is_above and search.options.strict else least  # the former raises the error
+        return search.plan() if is_above and strict else least  # the former raises the error
 
     def _unmet(self, search: Search, error: CannotBeMet) -> Plan:
-        """Of a step's first run it is not known which graphs it has, so a share is not demanded of one of them."""
+        """Of a step's first run it is not known which graphs it has, so a share is not demanded of one of them, and what is not kept is told once, of
+        the whole step."""
         self.graph.unmet = search.refusal(error)
         assert error.plan is not None
         return error.plan

@@ -12,11 +12,12 @@ import torch
 from torch import fx
 
 from ..budget import BudgetLike
-from ..errors import BadInput, CannotBeMet
+from ..errors import BadInput, CannotBeMet, Error
 from ..planning import Plan
 from . import hooks
 from .device import ledger, total
 from .graph.joint import Joint
+from .graph.places import module_of
 from .options import Options
 from .plans.attempt import Alone, Attempt, Origin
 from .plans.learned import Made
@@ -152,9 +153,10 @@ def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partition: Callab
             compiled(*inputs)
         return hooks.uncompiled(begin)
     except Exception as e:
-        raise getattr(e, "inner_exception", e) from None
+        error = getattr(e, "inner_exception", e)
     finally:
         torch._dynamo.reset()
+    raise error.with_traceback(None) if isinstance(error, Error) else error from None
 
 
 def _explained(made: Made, prices: bool, options: Options) -> GraphExplanation:
@@ -173,10 +175,7 @@ def _explained(made: Made, prices: bool, options: Options) -> GraphExplanation:
         if not saved[i]:
             continue
         node = joint.steps[i].nodes[0]
-        modules = node.meta.get("nn_module_stack") or {}
-        module = str(list(modules.values())[-1][0]) if modules else ""
-        module = module.removeprefix("L['self'].")
-        tensors.append(Tensor(op.name, str(node.target), module, saved[i], runs[i], (runs[i] - 1) * op.cost, fetched[i]))
+        tensors.append(Tensor(op.name, str(node.target), module_of(node), saved[i], runs[i], (runs[i] - 1) * op.cost, fetched[i]))
     tensors.sort(key=lambda t: (-t.bytes, t.name))
     return GraphExplanation(made.report, tuple(tensors), _prices(joint, options) if prices else (), _dot(joint, runs))
 

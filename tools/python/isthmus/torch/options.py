@@ -13,7 +13,7 @@ from ..budget import Budget, BudgetLike, parse_budget
 from ..errors import BadInput
 from ..planning import Plan, plan
 from ..problem import Problem
-from .amounts import in_mib, understood
+from .amounts import at_least, in_mib, share, understood
 from .device.total import Total
 
 KERNELS = ("aot_eager", "inductor")
@@ -98,6 +98,21 @@ class Options:
         if self.total is None:
             return f"budget of {self.budget}"
         return f"budget of {in_mib(self.left_bytes or 0)}, which a total of {self.total.asked} leaves to the step,"
+
+    def next_to_ask(self, least: int, baseline: int, added: float) -> str:
+        """Returns what to ask for where a budget cannot be met. least: the least peak that was found. baseline: that of the step without
+        recomputation. added: the time that recomputation then adds, as a share of the step's."""
+        if self.total is not None:
+            more = least - (self.left_bytes or 0)
+            wanted = f'"{at_least(self.total.bytes + more)}"' if self.total.bytes is not None else f"{in_mib(more)} more"
+            ask = f"ask for a total of {wanted}"
+        else:
+            wanted = at_least(least) if self.parsed.bytes is not None else share(least, baseline)
+            ask = f"""ask for "{wanted}\" or more"""
+        if not self.strict:
+            return f"that is taken, which adds {added:.1%} to the step's time; to have a budget that is kept, {ask}"
+        least_of_all = "" if self.total is not None else """, for options={"budget": "min"}"""
+        return f"""{ask}, which adds {added:.1%} to the step's time{least_of_all}, or for "strict": False, which takes the least"""
 
     @classmethod
     def named(cls, options: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -175,7 +175,7 @@ class Attempt(hooks.CustomPartitionerFn):
         joint = extract(gm, num_fwd_outputs, costs, planner.allowed, fuses=fuses)
         joint.channels_last = relaid is not None
         planner.add_offloads(joint, gm)
-        search = Search(planner.options, joint, self.learned)
+        search = Search(planner.options, joint, self.learned, self.origin.ends)
         plan, boundary = self.role.find(search, gm.graph)
         boundary = modules.length_of_forward(joint.problem, plan.schedule) if boundary is None else boundary
         forward, backward = modules.split(

@@ -11,10 +11,12 @@ from ...errors import CannotBeMet
 from ...planning import Plan
 from .. import reports
 from ..graph.joint import Joint
+from ..graph.places import named
 from ..inductor.limits import MOST_REPLANS
 from ..options import Options
 from ..ranks import agreement
 from .learned import Learned
+from .refusal import peak_of, too_large
 
 _ABOVE_LEAST = 0.01  # inductor's code may take this share above the planned least peak before another plan is tried
 
@@ -24,6 +26,8 @@ class Search:
     options: Options
     joint: Joint
     learned: Learned
+    ends: str = ""
+    """Where and why the graph ends before its function does."""
 
     @functools.cached_property
     def baseline_bytes(self) -> int:
@@ -67,21 +71,29 @@ class Search:
         """Raises CannotBeMet for a budget that the graph cannot meet; if not strict, warns and returns the least plan."""
         if self.options.strict:
             raise self.refusal(error) from None
-        warnings.warn(f"{self._why_unmet(error)}; that is taken", stacklevel=2)
+        warnings.warn(str(self.refusal(error)), stacklevel=2)
         return error.plan
 
     def refusal(self, error: CannotBeMet) -> CannotBeMet:
-        made = CannotBeMet(
-            f"""{self._why_unmet(error)}; ask for that or more, for options={{"budget": "min"}}, or for "strict": False, which takes the least"""
-        )
-        made.plan = error.plan
+        plan = error.plan
+        least, baseline = self._least(plan), plan.figures.baseline_peak_bytes + self.joint.reserved_bytes
+        made = CannotBeMet(f"{self._why_unmet(error)}; {self.options.next_to_ask(least, baseline, plan.figures.recompute_overhead)}")
+        made.plan = plan
         return made
 
+    def _least(self, plan: Plan) -> int:
+        assert plan.figures.smallest_peak_bytes is not None
+        return plan.figures.smallest_peak_bytes + self.joint.reserved_bytes
+
     def _why_unmet(self, error: CannotBeMet) -> str:
-        least = error.plan.figures.smallest_peak_bytes + self.joint.reserved_bytes
+        plan, problem = error.plan, self.joint.problem
+        least = self._least(plan)
+        op = "" if self.asked_bytes is None else too_large(problem, self.asked_bytes, lambda i: named(self.joint, i))
         return (
-            f"a {self.options.asked} cannot be met: the least peak that was found for this graph is {least} bytes "
-            f"({reports.in_mib(least)}), {reports.share(least, error.plan.figures.baseline_peak_bytes + self.joint.reserved_bytes)} of its own"
+            f"a {self.options.asked} cannot be met: the least peak that was found for this graph is {least} bytes ({reports.in_mib(least)}), "
+            f"{reports.share(least, plan.figures.baseline_peak_bytes + self.joint.reserved_bytes)} of its own"
+            f"{op or peak_of(self.joint, plan.schedule)}"
+            f"{f'; PyTorch ends the graph early: {self.ends}' if self.ends else ''}"
         )
 
     def most_bytes(self, planned_peak_bytes: int) -> int | None:

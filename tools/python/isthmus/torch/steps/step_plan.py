@@ -21,6 +21,8 @@ from ...planning import Plan, live_bytes
 from ...problem import Problem
 from .. import hooks
 from ..graph.joint import Joint, Read
+from ..graph.places import named
+from ..plans.refusal import Peak, peak_at
 from .recording import Record, Value
 
 _TRIES = 3
@@ -47,6 +49,8 @@ class Part:
     """Where and why the graph ends before its function does."""
     late_reads: Mapping[int, Sequence[Read]] = field(default_factory=dict)
     """Those of its `Joint`."""
+    names: tuple[str, ...] = ()
+    """For each op, its name and module."""
 
     @classmethod
     def of(cls, name: str, joint: Joint, graph: fx.Graph, ends: str = "") -> Part:
@@ -60,6 +64,7 @@ class Part:
             joint.tangent_bytes,
             ends,
             joint.late_reads,
+            tuple(named(joint, i) for i in range(len(joint.problem))),
         )
 
     def dropping_early(self) -> Part:
@@ -275,6 +280,21 @@ class StepProblem:
         return [(number[i], k) for i, k in sorted(wanted) if i in number]
 
     # --- planning
+
+    def peak(self, schedule: Sequence[int]) -> Peak:
+        """Returns what is live at the peak of a schedule of the step."""
+        live = live_bytes(self.problem, schedule)
+        at = max(range(len(live)), key=live.__getitem__)
+        ends = set(self._ends)
+        segment = sum(step in ends for step in schedule[:at])
+        of = self.record.segments[segment]
+        made = () if of.is_forward else self._made(of.call, False)
+        return peak_at(self.problem, schedule, at, live[at] + self.reserved_bytes, made, self._name, self.record.gradients[segment])
+
+    def _name(self, step: int) -> str:
+        """Returns the name of an op and its module; "" for one that stands for something outside of the graphs."""
+        call, op = self._local.get(step, (0, -1))
+        return "" if op < 0 else self.parts[call].names[op]
 
     def plan(self, budget: int | str, planned: Callable[[Problem, int | str], Plan]) -> Plan:
         """Plans the step and returns the plan of its calls' schedules. budget: bytes without the reserved ones, or "min". Raises CannotBeMet."""

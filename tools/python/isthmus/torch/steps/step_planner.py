@@ -176,13 +176,13 @@ class _Planning:
             graphs = f"{len(step.parts)} graphs" if len(step.parts) > 1 else "one graph"
             why = (
                 f"a {self.options.asked} cannot be met: the step runs {graphs}, and the least peak that was found for all of it "
-                f"is {least} bytes ({reports.in_mib(least)}), {reports.share(least, baseline)} of its own{outside.within(step, self.places)}"
+                f"is {least} bytes ({reports.in_mib(least)}), {reports.share(least, baseline)} of its own"
+                f"{step.peak(e.plan.schedule)}{outside.within(step, self.places)}"
             )
+            why = f"{why}; {self.options.next_to_ask(least, baseline, e.plan.figures.recompute_overhead)}"
             if not self.options.strict:
-                self.warn(f"{why}; that is taken")
+                self.warn(why)
                 return step.joined(step.divide(e.plan.schedule))
-            error = CannotBeMet(
-                f"""{why}; ask for that or more, for options={{"budget": "min"}}, or for "strict": False, which takes the least"""
-            )
+            error = CannotBeMet(why)
             error.plan = e.plan
             raise error from None
