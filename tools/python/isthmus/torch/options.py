@@ -47,6 +47,8 @@ class Options:
     link: the rate of such a copy in each direction, in bytes a second as a number or as "25GB"; by default that of a common GPU. The CPU
         has no default.
     inductor: settings for inductor, with kernels "inductor" only.
+    sizes: the least and the most that sizes of arguments can be: {"input_ids": {1: (1, 4096)}}, by the name of the argument and the axis. Graphs in
+        which these sizes are symbolic are planned for the most.
     """
 
     budget: BudgetLike | float | None = None
@@ -62,6 +64,7 @@ class Options:
     inductor: Mapping[str, Any] = field(default_factory=dict)
     total: Any = None
     reserve: BudgetLike | None = None
+    sizes: Mapping[str, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
     left_bytes: int | None = None
     """What a total leaves to the step; None: there is no total, or no step has begun. It is no option of the user's."""
 
@@ -75,6 +78,7 @@ class Options:
             raise BadInput(f"allow is 'recompute' or 'recompute,fetch'; got {self.allow!r}")
         if self.link is not None and not self.link_bytes:
             raise BadInput(f"link is a rate in bytes a second, such as '25GB'; got {self.link!r}")
+        self._check_sizes()
         if self.inductor and self.kernels != "inductor":
             raise BadInput("settings of inductor were given, and kernels are 'aot_eager'")
 
@@ -91,6 +95,14 @@ class Options:
         if self.sync:
             raise BadInput("a total leaves each rank another budget, and sync=True makes ranks run equal plans: give a budget in bytes")
         object.__setattr__(self, "total", Total.of(self.total, self.reserve))
+
+    def _check_sizes(self) -> None:
+        is_mapping = isinstance(self.sizes, Mapping) and all(isinstance(axes, Mapping) for axes in self.sizes.values())
+        for limits in (limits for axes in self.sizes.values() for limits in axes.values()) if is_mapping else (None,):
+            is_range = isinstance(limits, (tuple, list)) and len(limits) == 2 and all(isinstance(n, int) for n in limits)
+            if not is_range or not 0 <= limits[0] <= limits[1]:  # type: ignore[index]
+                found = self.sizes if limits is None else limits
+                raise BadInput(f"""sizes are the least and the most by argument and axis, such as {{"input_ids": {{1: (1, 4096)}}}}; got {found!r}""")
 
     @property
     def asked(self) -> str:

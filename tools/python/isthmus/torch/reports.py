@@ -49,6 +49,8 @@ class GraphReport:
     """Where and why the graph ends before the compiled function does; "" if it reaches the function's end."""
     sizes: tuple[tuple[str, int], ...] = ()
     """The names of symbolic sizes, and their values in the call that was planned."""
+    largest_below: tuple[str, ...] = ()
+    """The ops whose tensors may be larger for smaller sizes than those that were planned. They are counted with the most that they can be."""
     inductor_peak_bytes: int | None = None
     """The peak of inductor's code; None: other kernels are used, or the backward is not compiled yet."""
     channels_last: bool = False
@@ -123,6 +125,8 @@ class StepReport:
     is_profiled: bool = False
     """The program profiled the step, so that what ops between the graphs need was not measured, and is not in the plan. It is measured in
     the next step that is not profiled."""
+    is_foreseen: bool = False
+    """The step runs with larger sizes than were recorded. What ops between the graphs need was assumed to grow in proportion, until it is measured."""
     measured_peak_bytes: int | None = None
     """The measured peak of a step that ran this plan; None: not measured yet."""
     outside: tuple[str, ...] = ()
@@ -141,6 +145,8 @@ class StepReport:
         lines += [f"  outside of the graphs: {each}" for each in self.outside]
         if self.is_profiled:
             lines.append("  what the ops between the graphs need was not measured, as the program profiled the step: it is in no plan yet")
+        if self.is_foreseen:
+            lines.append("  what the ops between the graphs need is foreseen from smaller sizes, until it is measured")
         return "\n".join(lines)
 
 

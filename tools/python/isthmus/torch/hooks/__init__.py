@@ -48,8 +48,8 @@ from .joining import joined  # noqa: E402
 from .optimizers import has_optimizer_in_backward, is_leaf_of_program, is_traced, live_on_gpu, without_hooks_of_optimizers  # noqa: E402
 from .overlaps import refuse_overlapping_writes  # noqa: E402
 from .ranks import buckets_follow, drops_late, is_under_ddp, store_of_ranks  # noqa: E402
-from .regions import Region, break_after, compilation, hints_of, is_tried_out  # noqa: E402
-from .symbols import has_backed_sizes, most_of, note_bounds, sized  # noqa: E402
+from .regions import Region, break_after, compilation, hints_of, is_tried_out, ranges_of  # noqa: E402
+from .symbols import has_backed_sizes, most_of, most_within, note_bounds, sized, taking_sizes, value_of  # noqa: E402
 from .timelines import Timeline, TimelineOnGpu, timeline  # noqa: E402
 
 __all__ = [
@@ -90,11 +90,13 @@ __all__ = [
     "live_on_gpu",
     "min_cut",
     "most_of",
+    "most_within",
     "node_of_call",
     "note_bounds",
     "nodes_between",
     "outputs_of",
     "outside_of_tracing",
+    "ranges_of",
     "refuse_overlapping_writes",
     "register",
     "run_and_save_rng_state",
@@ -105,11 +107,13 @@ __all__ = [
     "state_like",
     "storage_id",
     "store_of_ranks",
+    "taking_sizes",
     "tangents",
     "timeline",
     "traced",
     "uncompiled",
     "unprofiled",
+    "value_of",
     "without_code",
     "without_hooks_of_optimizers",
 ]

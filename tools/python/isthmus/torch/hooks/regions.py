@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -46,6 +47,40 @@ def break_after(gm: fx.GraphModule) -> str:
 def hints_of(inputs: Sequence[Any]) -> dict[int, tuple[str, int]]:
     """Returns, by position, the name and the hint of each input that is a symbolic size. The hint is the size in the call that is compiled."""
     return {k: (str(i), int(i.node.hint)) for k, i in enumerate(inputs) if isinstance(i, torch.SymInt) and i.node.has_hint()}
+
+
+def ranges_of(gm: fx.GraphModule, asked: Mapping[str, Mapping[int, tuple[int, int]]]) -> tuple[dict[str, tuple[int, int]], set[str]]:
+    """Returns, by the name of its symbol, the least and the most that a symbolic size can be, where that is known: as `mark_dynamic` was told, or as asked.
+    Also returns the names asked for that inputs of the graph have. asked: by the name of an argument and its axis."""
+    found: dict[str, tuple[int, int]] = {}
+    known: set[str] = set()
+    for node in gm.graph.nodes:
+        value = node.meta.get("example_value") if node.op == "placeholder" else None
+        if isinstance(value, torch.SymInt) and value.node.expr.is_Symbol:
+            bounds = value.node.shape_env.var_to_range.get(value.node.expr)
+            if bounds is not None and bounds.upper < _MOST:
+                found[str(value)] = int(bounds.lower), int(bounds.upper)
+    for node in gm.graph.nodes:
+        value = node.meta.get("example_value") if node.op == "placeholder" else None
+        source = getattr(node, "_dynamo_source", None)
+        name = _last_name(source.name) if source is not None and isinstance(value, torch.Tensor) else ""
+        if name not in asked:
+            continue
+        known.add(name)
+        for axis, limits in asked[name].items():
+            size = value.shape[axis] if -value.dim() <= axis < value.dim() else 0  # type: ignore[union-attr]
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                found[str(size)] = limits
+    return found, known
+
+
+_MOST = 2**40  # a size without a bound has one beyond this
+
+
+def _last_name(source: str) -> str:
+    """Returns "input_ids" for "L['batch']['input_ids']" and for "L['input_ids']"."""
+    names = re.findall(r"\['([^']*)'\]|\.(\w+)", source)
+    return next(filter(None, names[-1])) if names else ""
 
 
 def is_tried_out(arguments: Sequence[Any]) -> bool:

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from torch import fx
+
 from ...budget import parse_budget
 from ...errors import CannotBeMet
 from ...planning import Plan
@@ -29,6 +31,9 @@ class Made:
     """The peak without recomputation."""
     report: reports.GraphReport
     limits: Limits
+    gm: fx.GraphModule
+    """The prepared joint graph."""
+    num_fwd_outputs: int
 
     @property
     def divided(self) -> tuple[tuple[int, ...], tuple[int, ...]]:

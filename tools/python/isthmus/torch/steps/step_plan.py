@@ -10,6 +10,7 @@ measured live bytes are above those of this problem under the recorded step's ow
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -118,6 +119,12 @@ class Outside:
     """The bytes that ops need between a segment and the next one, or the end of the step, beyond what is live at the segment's end."""
     first: int = 0
     """The peak before the first segment."""
+
+    def scaled(self, factor: float) -> Outside:
+        def grown(sizes: Sequence[int]) -> tuple[int, ...]:
+            return tuple(math.ceil(size * factor) for size in sizes)
+
+        return Outside(grown(self.beside), grown(self.after), *grown([self.first]))
 
     @classmethod
     def none(cls, record: Record) -> Outside:
