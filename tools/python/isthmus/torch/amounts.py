@@ -9,6 +9,8 @@ from ..budget import BudgetLike, parse_budget
 from ..errors import BadInput
 
 MIB = 1 << 20
+OF_GRAPH = " of graph"
+"""The end of a share that is one of the step without any recomputation."""
 _LEAST_BYTES = 1024
 """A number below this is hardly one of bytes."""
 _NUMBER = re.compile(r"\d+(\.\d+)?|\.\d+")
@@ -27,6 +29,8 @@ def understood(amount: BudgetLike | float) -> BudgetLike:
 
 
 def _of_text(text: str) -> BudgetLike:
+    if text.strip().endswith("% of graph"):
+        return f"{_of_text(text.strip().removesuffix(OF_GRAPH))}{OF_GRAPH}"
     if _NUMBER.fullmatch(text.strip()):
         number = float(text)
         return _of_number(int(number) if number.is_integer() and "." not in text else number)

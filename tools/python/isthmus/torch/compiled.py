@@ -214,8 +214,15 @@ class Compiled:
             figures = Plan.from_schedule(joint.problem, schedule.forward + schedule.backward).figures
             peak = figures.peak_bytes + joint.reserved_bytes
             if peak <= budget:
-                baseline = figures.baseline_peak_bytes + joint.reserved_bytes
-                report = replace(old.report, planned_peak_bytes=peak, baseline_peak_bytes=baseline, sizes=tuple(sizes.items()), measured_peak_bytes=None)
+                search = Search(self._steps.options, joint, Learned())
+                report = replace(
+                    old.report,
+                    planned_peak_bytes=peak,
+                    baseline_peak_bytes=search.baseline_bytes,
+                    program_peak_bytes=search.program_bytes,
+                    sizes=tuple(sizes.items()),
+                    measured_peak_bytes=None,
+                )
                 new = _Planned(old.variant, report, Part.of(old.part.name, joint, made.gm.graph, self._ends), dict(sizes))
                 self._table.add(Entry(sizes, report.added_cost, new, entry.fails))
                 return new

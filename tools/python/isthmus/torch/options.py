@@ -13,7 +13,7 @@ from ..budget import Budget, BudgetLike, parse_budget
 from ..errors import BadInput
 from ..planning import Plan, plan
 from ..problem import Problem
-from .amounts import at_least, in_mib, share, understood
+from .amounts import OF_GRAPH, at_least, in_mib, share, understood
 from .device.total import Total
 
 KERNELS = ("aot_eager", "inductor")
@@ -26,8 +26,8 @@ _OPS_PER_EFFORT = 4000
 class Options:
     """The options of the backend. Making them raises BadInput for values that are not allowed.
 
-    budget: bytes as a number or as "2GiB", a share of the step's own peak such as "50%" or 0.5, or "min",
-        the least peak found that adds no more than 100 % of the step's cost.
+    budget: bytes as a number or as "2GiB"; a share such as "50%" or 0.5 of the peak of the step as the program runs it, with its own checkpoints;
+        "50% of graph", of the step without any recomputation; or "min", the least peak found that adds no more than 100 % of the step's cost.
     total: in place of a budget, what the training may hold of its device: bytes as a number or as "24GB"; "gpu" for all of it, or a share such as
         0.9. What is live before a step, and what optimizers will need, is taken off; what is left is the step's budget.
     reserve: of a total, what the gaps between the blocks of the allocator may take: bytes, or a share of the total. By default 5 % on a GPU.
@@ -111,15 +111,15 @@ class Options:
             return f"budget of {self.budget}"
         return f"budget of {in_mib(self.left_bytes or 0)}, which a total of {self.total.asked} leaves to the step,"
 
-    def next_to_ask(self, least: int, baseline: int, added: float) -> str:
-        """Returns what to ask for where a budget cannot be met. least: the least peak that was found. baseline: that of the step without
-        recomputation. added: the time that recomputation then adds, as a share of the step's."""
+    def next_to_ask(self, least: int, whole: int, added: float) -> str:
+        """Returns what to ask for where a budget cannot be met. least: the least peak that was found. whole: what a share
+        is of. added: the time that recomputation then adds, as a share of the step's."""
         if self.total is not None:
             more = least - (self.left_bytes or 0)
             wanted = f'"{at_least(self.total.bytes + more)}"' if self.total.bytes is not None else f"{in_mib(more)} more"
             ask = f"ask for a total of {wanted}"
         else:
-            wanted = at_least(least) if self.parsed.bytes is not None else share(least, baseline)
+            wanted = at_least(least) if self.parsed.bytes is not None else share(least, whole) + OF_GRAPH * self.is_of_graph
             ask = f"""ask for "{wanted}\" or more"""
         if not self.strict:
             return f"that is taken, which adds {added:.1%} to the step's time; to have a budget that is kept, {ask}"
@@ -158,7 +158,12 @@ class Options:
         if self.total is not None:
             return Budget(bytes=max(0, self.left_bytes or 0))
         assert self.budget is not None
-        return parse_budget(self.budget)
+        return parse_budget(str(self.budget).removesuffix(OF_GRAPH) if self.is_of_graph else self.budget)
+
+    @property
+    def is_of_graph(self) -> bool:
+        """True: a share is one of the step without any recomputation, and not of the step as the program runs it."""
+        return isinstance(self.budget, str) and self.budget.endswith(OF_GRAPH)
 
 
 _NO_BUDGET = """the backend 'isthmus' needs a budget, such as options={"budget": "2GiB"}, {"budget": "50%"} or {"budget": "min"}; or a total of the device, \

@@ -30,6 +30,8 @@ class GraphReport:
     """None: the least peak that was found."""
     baseline_peak_bytes: int
     """The peak without recomputation, in the order of the joint graph."""
+    program_peak_bytes: int
+    """The peak as the program runs by itself: with what it checkpoints. A share is one of this."""
     planned_peak_bytes: int
     lower_bound_bytes: int | None
     added_cost: float
@@ -78,7 +80,7 @@ class GraphReport:
         by_inductor = "" if self.inductor_peak_bytes is None else f", {self.inductor_peak_bytes / MIB:.1f} MiB by inductor"
         return (
             f"graph {self.name}: {self.ops} ops, budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
-            f"{self.baseline_peak_bytes / MIB:.1f} MiB{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed"
+            f"{_whole(self)}{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed"
             f"{self._copies()}, "
             f"+{self.added_cost:.1%} time, planned in {self.plan_seconds:.1f} s{', channels last' if self.channels_last else ''}"
             f"{self._planned_for()}{self._break()}"
@@ -114,6 +116,8 @@ class StepReport:
     budget_bytes: int | None
     """None: the least peak that was found."""
     baseline_peak_bytes: int
+    program_peak_bytes: int
+    """The peak as the program runs by itself: with what it checkpoints. A share is one of this."""
     planned_peak_bytes: int
     added_cost: float
     recomputed: int
@@ -137,7 +141,7 @@ class StepReport:
         by_inductor = "" if self.inductor_peak_bytes is None else f", {self.inductor_peak_bytes / MIB:.1f} MiB by inductor"
         lines = [
             f"step of {len(self.parts)} graph{'s' if len(self.parts) > 1 else ''}: budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
-            f"{self.baseline_peak_bytes / MIB:.1f} MiB{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed, "
+            f"{_whole(self)}{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed, "
             f"+{self.added_cost:.1%} time, planned in {self.plan_seconds:.1f} s"
         ]
         for part in self.parts:
@@ -148,6 +152,14 @@ class StepReport:
         if self.is_foreseen:
             lines.append("  what the ops between the graphs need is foreseen from smaller sizes, until it is measured")
         return "\n".join(lines)
+
+
+def _whole(report: GraphReport | StepReport) -> str:
+    """Returns what the planned peak is a part of."""
+    text = f"{report.baseline_peak_bytes / MIB:.1f} MiB"
+    if report.program_peak_bytes == report.baseline_peak_bytes:
+        return text
+    return f"{report.program_peak_bytes / MIB:.1f} MiB as the program runs it ({text} without its checkpoints)"
 
 
 def _measured(peak: int | None) -> str:

@@ -188,7 +188,7 @@ class Attempt(hooks.CustomPartitionerFn):
             frees_tangents=False,
             on_host=frozenset(n.name for n in forward.graph.nodes if offload_ops.is_on_host(n)),
         )
-        self.made = Made(joint, plan, boundary, search.baseline_bytes, report, self.role.limited(limits) if fuses else limits, gm, num_fwd_outputs)
+        self.made = Made(joint, plan, boundary, search.baseline_bytes, search.program_bytes, report, self.role.limited(limits) if fuses else limits, gm, num_fwd_outputs)
         self.role.planned(report, self.learned.report)
         return forward, backward
 
@@ -208,6 +208,7 @@ class Attempt(hooks.CustomPartitionerFn):
             ops=sum(bool(s.nodes) for s in joint.steps),
             budget_bytes=budget,
             baseline_peak_bytes=search.baseline_bytes,
+            program_peak_bytes=search.program_bytes,
             planned_peak_bytes=figures.peak_bytes + joint.reserved_bytes,
             lower_bound_bytes=None if figures.lower_bound_bytes is None else figures.lower_bound_bytes + joint.reserved_bytes,
             added_cost=figures.recompute_overhead,

@@ -23,6 +23,7 @@ from ...problem import Problem
 from .. import hooks
 from ..graph.joint import Joint, Read
 from ..graph.places import named
+from ..graph.program import as_it_runs
 from ..plans.refusal import Peak, peak_at
 from .recording import Record, Value
 
@@ -52,6 +53,8 @@ class Part:
     """Those of its `Joint`."""
     names: tuple[str, ...] = ()
     """For each op, its name and module."""
+    as_it_runs: Schedule = field(default_factory=lambda: Schedule((), ()))
+    """The schedule of the program by itself."""
 
     @classmethod
     def of(cls, name: str, joint: Joint, graph: fx.Graph, ends: str = "") -> Part:
@@ -66,6 +69,7 @@ class Part:
             ends,
             joint.late_reads,
             tuple(named(joint, i) for i in range(len(joint.problem))),
+            Schedule.of_program(joint),
         )
 
     def dropping_early(self) -> Part:
@@ -99,6 +103,17 @@ class Schedule:
 
     forward: tuple[int, ...]
     backward: tuple[int, ...]
+
+    @classmethod
+    def of_program(cls, joint: Joint) -> Schedule:
+        """Returns the schedule of the program by itself. The forward ends before the first op that only the backward can run, or that runs again."""
+        schedule, missing, ran = as_it_runs(joint), set(joint.problem.forward_outputs), set()
+        for position, op in enumerate(schedule):
+            if not missing and (op in ran or joint.problem[op].phase == "backward"):
+                return cls(tuple(schedule[:position]), tuple(schedule[position:]))
+            ran.add(op)
+            missing.discard(op)
+        return cls(tuple(schedule), ())
 
 
 class Retraced(BaseException):

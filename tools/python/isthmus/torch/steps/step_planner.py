@@ -139,14 +139,15 @@ class _Planning:
         elif len(schedules) == len(self.ran):
             step = step.with_outside(schedules, with_left=with_left)
         baseline = step.in_order().figures.peak_bytes + step.reserved_bytes + self.above_bytes
-        wanted = self.options.parsed
-        asked = wanted.bytes if wanted.share is None else int(wanted.share * baseline)
+        program = step.joined([p.as_it_runs for p in step.parts]).figures.peak_bytes + step.reserved_bytes + self.above_bytes
+        wanted, share_of = self.options.parsed, baseline if self.options.is_of_graph else program
+        asked = wanted.bytes if wanted.share is None else int(wanted.share * share_of)
         planning = 0.0
         found_peaks: list[int] = []
         while True:
             is_last = len(found_peaks) == MOST_REPLANS
             budget = "min" if asked is None or is_last else max(0, asked - step.reserved_bytes - self.above_bytes)
-            whole = self._whole(step, budget, baseline, may_refuse=not with_left)
+            whole = self._whole(step, budget, share_of, may_refuse=not with_left)
             schedules = step.divide(whole.schedule)
             planning += time.perf_counter() - start
             for graph, schedule, sizes in zip(self.graphs, schedules, self.sizes):
@@ -165,6 +166,7 @@ class _Planning:
             parts=tuple(g.report_of(s) for g, s in zip(self.graphs, schedules)),
             budget_bytes=asked,
             baseline_peak_bytes=baseline,
+            program_peak_bytes=program,
             planned_peak_bytes=peak if asked is None else step.peak_with((), schedules),
             added_cost=whole.figures.recompute_overhead,
             recomputed=whole.figures.recomputed,
@@ -196,8 +198,8 @@ class _Planning:
             raise CannotBeMet(f"""{why}; ask for that or more, or for options={{"budget": "min"}}, or for "kernels": "aot_eager\"""")
         self.warn(f"{why}; the last one is taken")
 
-    def _whole(self, step: StepProblem, budget: int | str, baseline: int, *, may_refuse: bool) -> Plan:
-        """Returns the plan of the step. may_refuse: a budget that cannot be met is told to the user."""
+    def _whole(self, step: StepProblem, budget: int | str, share_of: int, *, may_refuse: bool) -> Plan:
+        """Returns the plan of the step. share_of: what a share is of. may_refuse: a budget that cannot be met is told to the user."""
         try:
             return step.plan(budget, self.options.plan)
         except CannotBeMet as e:
@@ -209,10 +211,10 @@ class _Planning:
             graphs = f"{len(step.parts)} graphs" if len(step.parts) > 1 else "one graph"
             why = (
                 f"a {self.options.asked} cannot be met: the step runs {graphs}, and the least peak that was found for all of it "
-                f"is {least} bytes ({reports.in_mib(least)}), {reports.share(least, baseline)} of its own"
+                f"is {least} bytes ({reports.in_mib(least)}), {reports.share(least, share_of)} of its own"
                 f"{step.peak(e.plan.schedule)}{outside.within(step, self.places)}"
             )
-            why = f"{why}; {self.options.next_to_ask(least, baseline, e.plan.figures.recompute_overhead)}"
+            why = f"{why}; {self.options.next_to_ask(least, share_of, e.plan.figures.recompute_overhead)}"
             if not self.options.strict:
                 self.warn(why)
                 return step.joined(step.divide(e.plan.schedule))
