@@ -82,7 +82,7 @@ class GraphReport:
             f"graph {self.name}: {self.ops} ops, budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
             f"{_whole(self)}{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed"
             f"{self._copies()}, "
-            f"+{self.added_cost:.1%} time, planned in {self.plan_seconds:.1f} s{', channels last' if self.channels_last else ''}"
+            f"+{max(0.0, self.added_cost):.1%} time, planned in {self.plan_seconds:.1f} s{', channels last' if self.channels_last else ''}"
             f"{self._planned_for()}{self._break()}"
         )
 
@@ -97,7 +97,7 @@ class GraphReport:
         """Returns the text for this graph in the report of a step."""
         return (
             f"graph {self.name}: {self.ops} ops, keeps {self.saved_bytes / MIB:.1f} MiB for its backward, {self.recomputed} recomputed"
-            f"{self._copies()}, +{self.added_cost:.1%} time{self._planned_for()}{self._break()}"
+            f"{self._copies()}, +{max(0.0, self.added_cost):.1%} time{self._planned_for()}{self._break()}"
         )
 
     def _copies(self) -> str:
@@ -142,7 +142,7 @@ class StepReport:
         lines = [
             f"step of {len(self.parts)} graph{'s' if len(self.parts) > 1 else ''}: budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
             f"{_whole(self)}{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed, "
-            f"+{self.added_cost:.1%} time, planned in {self.plan_seconds:.1f} s"
+            f"+{max(0.0, self.added_cost):.1%} time, planned in {self.plan_seconds:.1f} s"
         ]
         for part in self.parts:
             lines += [f"  {line}" for line in part.as_part().splitlines()]
