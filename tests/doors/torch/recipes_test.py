@@ -129,7 +129,8 @@ class Loops(Same):
         wrapper = Wrapped(inner)
         self.assertEqual(optimizers.optimizers_in([wrapper]), [inner])
         found = ledger.taken(total.Total.of(64 * MIB, optimizer=wrapper), torch.device("cpu"))
-        self.assertEqual(sum(need.state_bytes for need in found.needs), 8 * sum(p.numel() for p in model.parameters()) + 4 * len(inner.param_groups[0]["params"]))
+        sizes = [p.numel() for p in model.parameters()]
+        self.assertEqual(found.state_to_come, 8 * sum(sizes) + 4 * len(sizes))
 
     def test_a_training_step_in_a_closure(self):
         """The network alone is compiled, or the function that returns the loss."""

@@ -25,6 +25,7 @@ import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
 from isthmus.torch.device import ledger, optimizers, total  # noqa: E402
 from isthmus.torch.options import Options  # noqa: E402
+from isthmus.torch.steps.steps import Steps  # noqa: E402
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -325,6 +326,30 @@ class Gpus(unittest.TestCase):
     def test_bytes_that_other_processes_hold(self):
         room = self.room("24GiB", free=10, reserved=1, reserve="0%")
         self.assertEqual((room.context_bytes, room.taken_bytes, room.bytes), (self.GIB, 12 * self.GIB, 11 * self.GIB))
+
+    def test_what_is_live_is_counted_again_when_there_is_more_than_ever(self):
+        """The allocator tells it before each step; the count itself takes longer."""
+
+        class Found:
+            def __init__(self, live, left):
+                self.live, self.left_bytes = ledger.Live({}, live), left
+
+            def check(self):
+                pass
+
+        counted = []
+        steps = Steps(Options(total="1GiB"))
+        steps._count = 3  # no step that is measured
+        with contextlib.ExitStack() as patches:
+            live = patches.enter_context(mock.patch.object(isthmus.torch.hooks, "live_on_gpu", return_value=100))
+            patches.enter_context(mock.patch.object(total, "device_in_use", return_value=self.GPU))
+            taken = patches.enter_context(mock.patch.object(ledger, "taken"))
+            for now, left in ((100, 900), (100, 0), (150, 880), (150, 0), (120, 0), (200, 890), (180, 0), (200, 0)):
+                live.return_value, taken.return_value = now, Found(now, left)
+                steps.look_at_device()
+                counted.append((taken.call_count, steps.options.left_bytes))
+        self.assertEqual(counted, [(1, 900), (1, 900), (2, 880), (2, 880), (2, 880), (3, 880), (3, 880), (3, 880)])
+        self.assertEqual(steps.options.parsed.bytes, 880)
 
     def test_blocks_of_the_allocator(self):
         self.assertEqual([optimizers.allocated(n, self.GPU) for n in (0, 1, 512, 513)], [0, 512, 512, 1024])

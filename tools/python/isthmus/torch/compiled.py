@@ -73,7 +73,7 @@ class Compiled:
         self._planner = planner
         self._hints = hooks.hints_of(self._region.inputs)
         self._largest: dict[str, int] = {}  # by name, the largest size that it has run with
-        self._ranges, known = hooks.ranges_of(gm, planner.options.sizes)
+        self._ranges, known = hooks.ranges_of(gm, inputs, planner.options.sizes)
         self._steps.note_names(known)
         self._planned_for = {name: max(hint, self._ranges.get(name, (0, hint))[1]) for name, hint in self._hints.values()}
         """By the name of its symbol, each size for which `first` is planned."""
@@ -87,7 +87,7 @@ class Compiled:
         self._of_code: Mapping[str, int] = {}
         """What the first plan has learned of the code of ops."""
         self.report: reports.GraphReport | None = None
-        self._steps.look_at_device()
+        self._steps.look_at_device(only_first=True)  # other graphs of the step may have run
         self._left_bytes = self._steps.options.left_bytes
         self._steps.compiles()
         self._steps.is_under_ddp |= hooks.is_under_ddp()
@@ -135,7 +135,6 @@ class Compiled:
     def _keep_within(self, left_bytes: int) -> None:
         """Plans the graph anew if its plan takes more than a total leaves by now."""
         assert self.report is not None
-        self._left_bytes = left_bytes
         if max(self.report.planned_peak_bytes, self.report.inductor_peak_bytes or 0) > left_bytes:
             self._steps.compiles()
             self._table, self._least = BySize(), None
@@ -143,6 +142,7 @@ class Compiled:
         else:
             self.report = reports.budgeted(self.report, left_bytes)
             self._table = BySize()
+        self._left_bytes = left_bytes
         if self._joint is not None:
             self._remember()
 

@@ -120,8 +120,8 @@ class _Row:
         size, run = sum(t.bytes for t in self.tensors), sum(t.run_us for t in self.tensors)
         way = f", fetched{f' {first.fetched} times' if first.fetched > 1 else ''}" if first.fetched else ""
         where = folded([t.module for t in self.tensors]) if first.module else f"x {count}" if count > 1 else ""
-        op = first.op.removesuffix(".default")
-        return f"  {size / MIB:9.2f}  {first.runs:4}  {run / 1e3:8.3f}  {self.bytes_per_us * 1e3 / MIB:8.1f}  {op}{f', {where}' if where else ''}{way}"
+        what = f"{first.op.removesuffix('.default')}{f', {where}' if where else ''}{way}"
+        return f"  {size / MIB:9.2f}  {first.runs:4}  {run / 1e3:8.3f}  {self.bytes_per_us * 1e3 / MIB:8.1f}  {what}"
 
 
 def _rows(tensors: Sequence[Tensor]) -> list[_Row]:

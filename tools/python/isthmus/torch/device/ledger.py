@@ -56,7 +56,8 @@ class Ledger:
             largest = max(self.needs, key=lambda need: need.workspace_bytes)
             remedy = "freeing each gradient within the backward"
             if largest.workspace_bytes:
-                remedy = f"foreach=False, or fused=True on a GPU: {largest.name}'s step takes {in_mib(largest.workspace_bytes)} for its workspace; or {remedy}"
+                workspace = f"{largest.name}'s step takes {in_mib(largest.workspace_bytes)} for its workspace"
+                remedy = f"foreach=False, or fused=True on a GPU: {workspace}; or {remedy}"
             raise CannotBeMet(
                 f"a total of {self.total.asked} cannot be met: {self._names()}'s own step needs {in_mib(self.optimizer_bytes)} beside what is live, "
                 f"and {in_mib(self.left_bytes)} are left. No plan changes that; what does: {remedy}\n{self}"
@@ -69,7 +70,8 @@ class Ledger:
         """Returns the sum: the total, what is taken off it, below zero, and what is left."""
         on_gpu = self.room.device.type == "cuda"
         of_kind, state = self.live.of_kind, self.state_to_come
-        known = "worked out before its first step" if all(need.is_known for need in self.needs) else "before its first step, assumed: two copies in 32 bits"
+        is_known = all(need.is_known for need in self.needs)
+        known = "worked out before its first step" if is_known else "before its first step, assumed: two copies in 32 bits"
         taken = [
             ("CUDA context", self.room.context_bytes),
             ("other processes", self.room.taken_bytes),

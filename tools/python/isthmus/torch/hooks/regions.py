@@ -49,32 +49,29 @@ def hints_of(inputs: Sequence[Any]) -> dict[int, tuple[str, int]]:
     return {k: (str(i), int(i.node.hint)) for k, i in enumerate(inputs) if isinstance(i, torch.SymInt) and i.node.has_hint()}
 
 
-def ranges_of(gm: fx.GraphModule, asked: Mapping[str, Mapping[int, tuple[int, int]]]) -> tuple[dict[str, tuple[int, int]], set[str]]:
-    """Returns, by the name of its symbol, the least and the most that a symbolic size can be, where that is known: as `mark_dynamic` was told, or as asked.
-    Also returns the names asked for that inputs of the graph have. asked: by the name of an argument and its axis."""
+def ranges_of(
+    gm: fx.GraphModule, inputs: Sequence[Any], asked: Mapping[str, Mapping[int, tuple[int, int]]]
+) -> tuple[dict[str, tuple[int, int]], set[str]]:
+    """Returns, by the name of its symbol, the least and the most that a symbolic size can be, where `mark_dynamic` or the user says so. Also returns the
+    names asked for that inputs of the graph have. asked: by the name of an argument and its axis."""
     found: dict[str, tuple[int, int]] = {}
     known: set[str] = set()
-    for node in gm.graph.nodes:
-        value = node.meta.get("example_value") if node.op == "placeholder" else None
-        if isinstance(value, torch.SymInt) and value.node.expr.is_Symbol:
-            bounds = value.node.shape_env.var_to_range.get(value.node.expr)
-            if bounds is not None and bounds.upper < _MOST:
-                found[str(value)] = int(bounds.lower), int(bounds.upper)
-    for node in gm.graph.nodes:
-        value = node.meta.get("example_value") if node.op == "placeholder" else None
-        source = getattr(node, "_dynamo_source", None)
-        name = _last_name(source.name) if source is not None and isinstance(value, torch.Tensor) else ""
-        if name not in asked:
+    placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    for node, given in zip(placeholders, inputs, strict=True):
+        value = node.meta.get("example_value")
+        if not isinstance(value, torch.Tensor):
             continue
-        known.add(name)
-        for axis, limits in asked[name].items():
-            size = value.shape[axis] if -value.dim() <= axis < value.dim() else 0  # type: ignore[union-attr]
+        limits = {r.dim: (r.min or 0, r.max) for r in getattr(given, "_dynamo_dynamic_range", ()) if r.max is not None}
+        source = getattr(node, "_dynamo_source", None)
+        name = _last_name(source.name) if source is not None else ""
+        if name in asked:
+            known.add(name)
+            limits.update(asked[name])
+        for axis, (least, most) in limits.items():
+            size = value.shape[axis] if -value.dim() <= axis < value.dim() else 0
             if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-                found[str(size)] = limits
+                found[str(size)] = least, most
     return found, known
-
-
-_MOST = 2**40  # a size without a bound has one beyond this
 
 
 def _last_name(source: str) -> str:

@@ -128,6 +128,8 @@ class Steps:
         self.options = options
         """Those of the user, with what a total leaves to the step."""
         self._ledger: ledger.Ledger | None = None
+        self._counted_bytes = 0
+        """The most that was live on the device before a step."""
         self.current: Call | None = None
         """The call whose forward runs."""
         self._in_backward: Call | None = None
@@ -212,16 +214,19 @@ class Steps:
         if self._step.entries > _MOST_ENTRIES and not self._step.calls:
             self._step.stop_watching()
 
-    def look_at_device(self) -> None:
+    def look_at_device(self, *, only_first: bool = False) -> None:
         """Counts what the device holds beside a step, if the user gave a total: what is left is the budget. It is counted before the first step, before
-        those that are measured, and before any that begins with more on a GPU. If less is left than before, what no longer fits is planned
+        those that are measured, and before any that begins with more on a GPU than was ever counted. If less is left than before, what no longer fits is planned
         anew. Raises CannotBeMet."""
         if self.options.total is None:
             return
         device, before = total.device_in_use(), self._ledger
-        if before is not None and not self._is_measured() and not (device.type == "cuda" and hooks.live_on_gpu(device) > before.live.bytes):
-            return
+        if before is not None:
+            has_more = device.type == "cuda" and hooks.live_on_gpu(device) > self._counted_bytes
+            if only_first or not has_more and not self._is_measured():
+                return
         found = ledger.taken(self.options.total, device)
+        self._counted_bytes = max(self._counted_bytes, found.live.bytes)
         if before is not None and found.left_bytes >= before.left_bytes:
             return
         try:
