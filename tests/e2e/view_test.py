@@ -3,6 +3,7 @@ no name gets into. view_chromium_test.py looks at it in a browser."""
 
 import json
 import os
+import pty
 import re
 import unittest
 
@@ -141,6 +142,15 @@ class View(Case):
         self.assertTrue(self.read("page.html").startswith(b"<!DOCTYPE html>"))
         self.assertEqual(self.run_ok("view", file, *loss).out, self.read("page.html"))
         self.assertEqual(self.run_ok("view", file, *loss, "-o", "-").out, self.read("page.html"))
+
+    def test_a_terminal_gets_no_page(self):
+        file, loss = self.zoo("mlp")
+        primary, secondary = pty.openpty()
+        self.addCleanup(os.close, primary)
+        result = command.run("view", file, *loss, cwd=self.dir, stdout=secondary)
+        os.close(secondary)
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("-o PAGE.html", result.err)
 
     def test_an_interrupt_leaves_the_best_so_far(self):
         file, loss = self.zoo("unet")
