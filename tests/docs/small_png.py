@@ -49,6 +49,7 @@ def small_png(png):
 
     packed = zlib.compress(b"".join(b"\0" + bytes(map(nearest, row)) for row in rows), 9)
     out = b"\x89PNG\r\n\x1a\n"
-    for kind, body in ((b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)), (b"PLTE", b"".join(palette)), (b"IDAT", packed), (b"IEND", b"")):
+    head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
+    for kind, body in (b"IHDR", head), (b"PLTE", b"".join(palette)), (b"IDAT", packed), (b"IEND", b""):
         out += struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
     return out

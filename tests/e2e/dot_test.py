@@ -41,8 +41,16 @@ class Dot(Case):
         self.assertNotIn("penwidth=4", self.run_ok("dot", "gpt2.isth", "--diff=gpt2.isth").out.decode())
 
     def test_errors(self):
-        for args, code, said in (["--fold=0"], 2, "a depth from 1 on"), (["--fold=deep"], 2, "'deep'"), (["--hops=2"], 2, "--around"), \
-                (["--fold=1", "--diff=gpt2.isth"], 2, "one of the two"), (["--diff=none.isth"], 1, "none.isth"), (["--fold=1", "--around=y"], 2, "one of the two"), (["--around=nothing"], 1, "nothing"):
+        wrong = [
+            (["--fold=0"], 2, "a depth from 1 on"),
+            (["--fold=deep"], 2, "'deep'"),
+            (["--hops=2"], 2, "--around"),
+            (["--fold=1", "--around=y"], 2, "one of the two"),
+            (["--fold=1", "--diff=gpt2.isth"], 2, "one of the two"),
+            (["--around=nothing"], 1, "nothing"),
+            (["--diff=none.isth"], 1, "none.isth"),
+        ]
+        for args, code, said in wrong:
             with self.subTest(args):
                 result = command.run("dot", "gpt2.isth", *args, cwd=self.dir)
                 self.assertEqual(result.code, code, result)

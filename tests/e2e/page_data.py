@@ -7,6 +7,14 @@ import struct
 import zlib
 
 
+def graph_of_names(names):
+    """Returns a graph of one chain whose values have these names, whatever letters they have."""
+    spelt = ['"' + "".join(f"\\{byte:02x}" for byte in name.encode()) + '"' for name in names]
+    chain = [f"  %{new} = tanh(%{old})\n" for old, new in zip(["x", *spelt], spelt)]
+    head = "isthmus 2\ngraph @g {\n  param %x : f32[64] = fill {value = 1}\n"
+    return head + "".join(chain) + f"  output %{spelt[-1]}\n}}\n"
+
+
 class PageData:
     def __init__(self, page):
         data = re.search(rb'<script type="text/plain" id="data">([^<]*)</script>', page).group(1)

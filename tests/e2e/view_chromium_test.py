@@ -8,7 +8,7 @@ import unittest
 import chromium
 import command
 from cli_cases import Case
-from page_data import PageData
+from page_data import PageData, graph_of_names
 
 QUICK = ["--effort=0.05"]
 UNET = ["unet", "--batch=4", "--shape=1x64x64", "--width=4", "--depth=3"]
@@ -60,7 +60,15 @@ class InChromium(Case):
 
     def at(self, panel, x, y):
         """Returns the place on the screen of a place in a panel, both in shares of its width and height."""
-        return self.value(f"(() => {{ const r = isthmusView.{panel}.canvas.getBoundingClientRect(); return [r.left + {x} * r.width, r.top + {y} * r.height] }})()")
+        left, top, width, height = self.box(panel)
+        return left + x * width, top + y * height
+
+    def box(self, panel):
+        return self.value(f"(r => [r.left, r.top, r.width, r.height])(isthmusView.{panel}.canvas.getBoundingClientRect())")
+
+    def pairs(self, selector, pair):
+        """Returns a dictionary with the pair that an expression gives for each element `e`."""
+        return dict(self.value(f"Array.from(document.querySelectorAll({selector!r}), e => {pair})"))
 
     def wait_for(self, expression, seconds=10):
         end = time.monotonic() + seconds
@@ -91,7 +99,7 @@ class Page(InChromium):
     def check_page(self, data, kind):
         figures, step = data.head["figures"], data.head["steps"][0]
         peak = figures["predicted_peak_bytes"]
-        chips = dict(self.value("Array.from(document.querySelectorAll('.chip'), c => [c.firstChild.textContent, c.lastChild.textContent.trim()])"))
+        chips = self.pairs(".chip", "[e.firstChild.textContent, e.lastChild.textContent.trim()]")
         self.assert_bytes(chips["peak"], peak)
         self.assert_bytes(chips["budget"], data.head["budget_bytes"])
         self.assert_bytes(chips["arena"], figures["arena_bytes"])
@@ -101,14 +109,16 @@ class Page(InChromium):
         rows = self.value("Array.from(document.querySelectorAll('.kinds tr'), r => [+r.dataset.kind, +r.dataset.bytes])")
         self.assertEqual(dict(rows), live)
         self.assertEqual(sum(live.values()), peak)
-        listed = self.value("(() => { const s = isthmusView.shared.step; return s.blocks.liveAt(s.peakNode).reduce((sum, i) => sum + s.blocks.bytes[i], 0) })()")
+        listed = self.value("(s => s.blocks.liveAt(s.peakNode).reduce((sum, i) => sum + s.blocks.bytes[i], 0))(isthmusView.shared.step)")
         self.assertEqual(listed, peak)
         # The picture has the colour of the kind.
         colour = self.value(f"isthmusView.theme.kind({data.head['kinds'].index(kind)})")
         self.assertTrue(any(self.has_colour(panel, colour) for panel in ("profile", "arena")), kind)
 
     def has_colour(self, panel, colour):
-        return self.value(f"""(() => {{ const p = isthmusView.{panel}, d = p.context.getImageData(0, 0, p.canvas.width, p.canvas.height).data, [r, g, b] = rgbOf({colour!r});
+        return self.value(f"""(() => {{
+            const p = isthmusView.{panel}, d = p.context.getImageData(0, 0, p.canvas.width, p.canvas.height).data;
+            const [r, g, b] = rgbOf({colour!r});
             for (let i = 0; i < d.length; i += 4) if (d[i] === r && d[i + 1] === g && d[i + 2] === b) return true; return false }})()""")
 
     def test_the_heaviest_node_of_any_stretch(self):
@@ -123,23 +133,25 @@ class Page(InChromium):
     def test_a_click_selects_in_every_panel(self):
         self.unet("--policy=memory")
         # The largest tensor that is saved at the peak, by its rectangle in the arena.
-        x, y, name = self.value("""(() => { const v = isthmusView, s = v.shared.step, i = s.blocks.liveAt(s.peakNode).find(i => s.blocks.kind[i] === 0);
-            const [x, y, w, h] = v.arena.rectOf(i), r = v.arena.canvas.getBoundingClientRect();
-            return [r.left + x + w / 2, r.top + y + h / 2, s.valueName(s.blocks.value[i] - 1)] })()""")
+        left, top, _, _ = self.box("arena")
+        x, y, name = self.value("""(() => {
+            const v = isthmusView, s = v.shared.step, i = s.blocks.liveAt(s.peakNode).find(i => s.blocks.kind[i] === 0);
+            const [x, y, w, h] = v.arena.rectOf(i);
+            return [x + w / 2, y + h / 2, s.valueName(s.blocks.value[i] - 1)] })()""")
+        x, y = left + x, top + y
         self.browser.mouse("mouseMoved", x, y)
         self.assertIn(name, " ".join(self.texts("#tip")))
         self.browser.click(x, y)
         self.value(FRAME)
         self.assertEqual(self.texts("#card h2"), [name])
-        rows = dict(self.value("Array.from(document.querySelectorAll('#card tr'), r => [r.children[0].textContent, r.children[1].textContent])"))
+        rows = self.pairs("#card tr", "[e.children[0].textContent, e.children[1].textContent]")
         self.assertLessEqual({"shape", "bytes", "kind", "made by", "last reader", "lives", "offset"}, rows.keys())
-        light = self.value("({node: isthmusView.shared.light.node, readers: isthmusView.shared.light.readers.length, rows: isthmusView.graph.lit.size})")
-        self.assertGreater(light["readers"], 0)
-        self.assertGreater(light["rows"], 0)
+        self.assertGreater(self.value("isthmusView.shared.light.readers.length"), 0)
+        self.assertGreater(self.value("isthmusView.graph.lit.size"), 0)
         # A click on nothing clears it; so does Escape.
         self.value("isthmusView.shared.select(null)")
         self.browser.click(*self.at("profile", 0.5, 0.8))
-        self.assertEqual(len(self.texts("#card tr")) > 0, True)
+        self.assertGreater(len(self.texts("#card tr")), 0)
         self.browser.key("Escape")
         self.assertEqual(self.texts("#card h2"), ["Selected"])
         self.check_quiet()
@@ -162,7 +174,9 @@ class Page(InChromium):
         self.value("(isthmusView.graph.modules.closeAll(), isthmusView.graph.refold(), isthmusView.graph.draw())")
         rows = self.value("isthmusView.graph.rows.map(r => r.name)")
         self.assertLessEqual({"down1", "bottom", "up1"}, set(rows))
-        self.browser.click(*self.value("(() => { const g = isthmusView.graph, r = g.canvas.getBoundingClientRect(); return [r.left + 30, r.top + g.yOf(g.rows.findIndex(r => r.name === 'down1')) + 10] })()"))
+        left, top, _, _ = self.box("graph")
+        row = self.value("(g => g.yOf(g.rows.findIndex(r => r.name === 'down1')))(isthmusView.graph)")
+        self.browser.click(left + 30, top + row + 10)
         opened = self.value("isthmusView.graph.rows.map(r => r.name)")
         self.assertGreater(len(opened), len(rows))
         self.assertIn("conv1", opened)
@@ -202,8 +216,13 @@ class Page(InChromium):
         self.assertEqual(self.value("document.activeElement.id"), "search")
         self.browser.type("conv_transpose")
         found = self.value("isthmusView.search.nodes.length")
-        ops = self.value("(() => { const s = isthmusView.shared.step; let n = 0; for (let i = 0; i < s.numNodes; ++i) n += s.opName(i) === 'conv_transpose' || s.nodeName(i).includes('conv_transpose'); return n })()")
-        self.assertEqual(found, ops)
+        expected = self.value("""(() => {
+            const s = isthmusView.shared.step;
+            let n = 0;
+            for (let i = 0; i < s.numNodes; ++i) n += s.opName(i) === 'conv_transpose' || s.nodeName(i).includes('conv_transpose');
+            return n })()""")
+        self.assertEqual(found, expected)
+        self.assertGreater(found, 0)
         key("Enter")
         self.assertEqual(self.value("isthmusView.shared.light.node"), self.value("isthmusView.search.nodes[0]"))
         key("Escape")
@@ -234,7 +253,7 @@ class Page(InChromium):
         self.unet("--policy=memory")
         for scheme in "dark", "light":
             self.browser.prefer(scheme)
-            self.wait_for(f"window.matchMedia('(prefers-color-scheme: {scheme})').matches && document.documentElement.dataset.theme === {scheme!r}")
+            self.wait_for(f"document.documentElement.dataset.theme === {scheme!r}")
             self.assertEqual(self.value("document.documentElement.dataset.theme"), scheme)
             page = self.value("getComputedStyle(document.body).backgroundColor")
             self.assertEqual(page == "rgb(255, 255, 255)", scheme == "light")
@@ -246,7 +265,9 @@ class Page(InChromium):
             self.browser.resize(width, 900)
             self.value(FRAME)
             self.assertLessEqual(self.value("document.documentElement.scrollWidth"), width)
-            self.assertTrue(self.value("['profile', 'arena', 'graph'].every(p => isthmusView[p].width > 300 && isthmusView[p].height > 100)"))
+            for panel in "profile", "arena", "graph":
+                self.assertGreater(self.value(f"isthmusView.{panel}.width"), 300)
+                self.assertGreater(self.value(f"isthmusView.{panel}.height"), 100)
         self.check_quiet()
 
     def test_two_models_in_step(self):
@@ -263,10 +284,9 @@ class Page(InChromium):
         self.check_quiet()
 
     def test_names_are_text(self):
-        names = ["</script><script>window.hit=1</script>", "<img src=x onerror=window.hit=1>", "a\x1b[31mb\n", "\u202egnp.exe", "\u05e9\u05dc\u05d5\u05dd"]
-        spelt = ['"' + "".join(f"\\{b:02x}" for b in n.encode()) + '"' for n in names]
-        lines = [f"  %{new} = tanh(%{old})" for old, new in zip(["x", *spelt], spelt)]
-        self.write("evil.isth", "isthmus 2\ngraph @g {\n  param %x : f32[64] = fill {value = 1}\n" + "\n".join(lines) + f"\n  output %{spelt[-1]}\n}}\n")
+        names = ["</script><script>window.hit=1</script>", "<img src=x onerror=window.hit=1>", "a\x1b[31mb\n", "\u202egnp.exe",
+                 "\u05e9\u05dc\u05d5\u05dd"]
+        self.write("evil.isth", graph_of_names(names))
         self.show("evil.isth", "--loss=mean")
         for node in range(len(names)):
             self.value(f"isthmusView.shared.select({{node: {node}}})")
@@ -299,7 +319,8 @@ class Large(InChromium):
         heap = self.value("(gc(), performance.memory.usedJSHeapSize / 2 ** 20)")
         blocks = self.value("isthmusView.shared.step.blocks.count")
         nodes = data.head["steps"][0]["nodes"]
-        print(f"\n    {nodes} nodes, {2 * blocks} events: {size:.1f} MB, open in {seconds:.2f} s, frames of {max(frames):.0f} ms at the 95th percentile, heap of {heap:.0f} MiB")
+        print(f"\n    {nodes} nodes, {2 * blocks} events: {size:.1f} MB, open in {seconds:.2f} s, "
+              f"frames of {max(frames):.0f} ms at the 95th percentile, heap of {heap:.0f} MiB")
         return nodes, blocks, size, seconds, max(frames), heap
 
     def scroll(self, share):

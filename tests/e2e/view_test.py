@@ -3,12 +3,13 @@ no name gets into. view_chromium_test.py looks at it in a browser."""
 
 import json
 import os
+import pty
 import re
 import unittest
 
 import command
 from cli_cases import ZOO, Case
-from page_data import PageData
+from page_data import PageData, graph_of_names
 
 QUICK = ["--effort=0.05"]
 
@@ -110,10 +111,9 @@ class View(Case):
         self.assertEqual(PageData(stdin).head["model"], "-")
 
     def test_names_stay_in_the_data(self):
-        evil = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "{{data}}", "\u202egnp.exe", "a\x1b[31mb\n", '"&amp;\\', "\u05e9\u05dc\u05d5\u05dd"]
-        spelt = ['"' + "".join(c if " " <= c <= "~" and c not in '"\\' else "".join(f"\\{b:02x}" for b in c.encode()) for c in name) + '"' for name in evil]
-        lines = [f"  %{name} = tanh(%{before})" for before, name in zip(["x", *spelt], spelt)]
-        self.write("evil.isth", "isthmus 2\ngraph @g {\n  param %x : f32[64] = fill {value = 1}\n" + "\n".join(lines) + f"\n  output %{spelt[-1]}\n}}\n")
+        evil = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "{{data}}", "\u202egnp.exe", "a\x1b[31mb\n",
+                '"&amp;\\', "\u05e9\u05dc\u05d5\u05dd"]
+        self.write("evil.isth", graph_of_names(evil))
         os.rename(self.path("evil.isth"), self.path("<b>evil.isth"))
         data = self.page("<b>evil.isth", "--loss=mean", "--policy=none")
         page = self.read("page.html").decode()
@@ -123,8 +123,15 @@ class View(Case):
 
     def test_files(self):
         file, loss = self.zoo("mlp")
-        for args, code in ([file, "-o", "page.txt"], 2), ([file, "-o", file], 2), (["none.isth", "-o", "page.html"], 1), \
-                ([file, "none.isth", "-o", "page.html"], 1), ([file, *loss, "--budget=1", *QUICK, "-o", "page.html"], 3), ([file, *loss, "--budget=1MiB", "--policy=none"], 2):
+        wrong = [
+            ([file, "-o", "page.txt"], 2),
+            ([file, "-o", file], 2),
+            (["none.isth", "-o", "page.html"], 1),
+            ([file, "none.isth", "-o", "page.html"], 1),
+            ([file, *loss, "--budget=1", *QUICK, "-o", "page.html"], 3),
+            ([file, *loss, "--budget=1MiB", "--policy=none"], 2),
+        ]
+        for args, code in wrong:
             with self.subTest(args):
                 result = command.run("view", *args, cwd=self.dir)
                 self.assertEqual(result.code, code, result)
@@ -135,6 +142,15 @@ class View(Case):
         self.assertTrue(self.read("page.html").startswith(b"<!DOCTYPE html>"))
         self.assertEqual(self.run_ok("view", file, *loss).out, self.read("page.html"))
         self.assertEqual(self.run_ok("view", file, *loss, "-o", "-").out, self.read("page.html"))
+
+    def test_a_terminal_gets_no_page(self):
+        file, loss = self.zoo("mlp")
+        primary, secondary = pty.openpty()
+        self.addCleanup(os.close, primary)
+        result = command.run("view", file, *loss, cwd=self.dir, stdout=secondary)
+        os.close(secondary)
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("-o PAGE.html", result.err)
 
     def test_an_interrupt_leaves_the_best_so_far(self):
         file, loss = self.zoo("unet")

@@ -10,6 +10,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+static_assert(kNumLiveKinds == 12 && kNumStandIns == 8,
+              "page/colours.js and page/modules.js number the kinds: add the new one there");
+
 constexpr uint32_t kMapColumns = 1024, kMapRows = 256;
 
 class StepWriter {
