@@ -136,6 +136,8 @@ Attrs attrsOfChunk(const OpCall &call, size_t axis, int64_t begin, int64_t size)
       for (int64_t d : llvm::makeArrayRef(whole).drop_front(axis + 1))
         stride *= d;
       attrs.set(a.name, attrs.getInt(a.name) + begin * stride);
+    } else if (a.axes == AxisRole::Parts && axis == 0 && whole[0] > 0) {
+      attrs.set(a.name, attrs.getInt(a.name) * size / whole[0]);
     }
   return attrs;
 }

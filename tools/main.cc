@@ -17,9 +17,9 @@ using namespace isthmus;
 
 namespace {
 
-const Verb *const kVerbs[] = {&kOpt,    &kRun,  &kTrain,   &kPlan,    &kExplain, &kProfile,
-                              &kVerify, &kGrad, &kInvert,  &kImport,  &kZoo,     &kDot,
-                              &kSweep,  &kOps,  &kDevices, &kSelftest};
+const Verb *const kVerbs[] = {&kOpt,      &kRun,   &kTrain,  &kPlan,    &kExplain, &kProfile,
+                              &kVerify,   &kGrad,  &kInvert, &kImport,  &kZoo,     &kDot,
+                              &kViewVerb, &kSweep, &kOps,    &kDevices, &kSelftest};
 
 std::string unknownVerb(llvm::StringRef given) {
   std::vector<llvm::StringRef> names;

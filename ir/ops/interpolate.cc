@@ -245,6 +245,18 @@ std::optional<int64_t> boundWeights(const OpCall &c, size_t operand) {
   return operand == 2 ? std::optional<int64_t>(c.operands[1].dims[2]) : std::nullopt;
 }
 
+// The batch, and the axes of the image that places do not depend on.
+Factors factorsOfImage(const OpCall &c) {
+  Factors f = leadingFactors(c, 1, {0, 1, 2}, {0});
+  uint32_t next = f.numFactors();
+  for (size_t axis : {1, 3}) {
+    if (c.results[0].dims[axis] == 1)
+      continue;
+    f.operands[0][axis].factor = f.results[0][axis].factor = next++;
+  }
+  return f;
+}
+
 } // namespace
 
 void registerInterpolateOps(OpRegistry &r) {
@@ -259,10 +271,7 @@ void registerInterpolateOps(OpRegistry &r) {
         .vjp = vjpInterpolate,
         .expand = expandInterpolate,
         .cost = costInterpolate,
-        .factors =
-            [](const OpCall &c) {
-              return leadingFactors(c, 1, {0, 1, 2}, {0});
-            },
+        .factors = factorsOfImage,
         .indexBound = boundInterpolate,
         .examples = {"interpolate(f64[2, 3, 5, 1], i64[2, 4, 3], f64[2, 4, 3])",
                      "interpolate(f64[2, 2, 5, 3], i64[1, 7, 2], f64[1, 7, 2])",
@@ -277,10 +286,7 @@ void registerInterpolateOps(OpRegistry &r) {
         .vjp = vjpTranspose,
         .expand = expandTranspose,
         .cost = costTranspose,
-        .factors =
-            [](const OpCall &c) {
-              return leadingFactors(c, 1, {0, 1, 2}, {0});
-            },
+        .factors = factorsOfImage,
         .indexBound = boundTranspose,
         .examples = {"interpolate_transpose(f64[2, 3, 4, 1], i64[2, 4, 3], f64[2, 4, 3]) {size = "
                      "5}",

@@ -479,6 +479,7 @@ void registerNormOps(OpRegistry &r) {
   addRmsNorm(r);
   addGroupNorm(r);
   addLrn(r);
+  addMicroNorm(r);
 }
 
 } // namespace isthmus

@@ -10,6 +10,7 @@ namespace isthmus {
 void addRmsNorm(OpRegistry &r);   // rms_norm.cc
 void addGroupNorm(OpRegistry &r); // group_norm.cc
 void addLrn(OpRegistry &r);       // lrn.cc
+void addMicroNorm(OpRegistry &r); // micro_norm.cc
 
 // For a norm whose operand 1 is its scale: a zero in the scale loses the elements that it
 // multiplies.

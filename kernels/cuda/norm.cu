@@ -9,17 +9,19 @@
 namespace isthmus::cuda {
 namespace {
 
-// Each channel is an output. y may alias x.
-template <typename T, typename P> struct BatchNormOp {
+// Each channel is an output, or each channel of each part of the batch; S is the type of statistics.
+// y may alias x.
+template <typename T, typename P, typename S> struct BatchNormOp {
   static constexpr bool kWrites = true;
   using C = Compute<T>;
   using State = Moments<C>;
   const T *x;
   const P *scale, *bias, *givenMean, *givenVar;
   T *y;
-  P *mean, *var;
+  S *mean, *var;
   C epsilon;
   bool training;
+  int64_t channels;
 
   ISTHMUS_GPU State start() const { return {}; }
   ISTHMUS_GPU State fold(State a, State b) const { return folded(a, b); }
@@ -27,12 +29,13 @@ template <typename T, typename P> struct BatchNormOp {
     return momentsOf<C>(elements, x, /*centred=*/true);
   }
   ISTHMUS_GPU void finish(int64_t out, State s) const {
-    mean[out] = converted<P>(s.mean);
-    var[out] = converted<P>(s.variance());
+    mean[out] = converted<S>(s.mean);
+    var[out] = converted<S>(s.variance());
   }
   template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t out, State s) const {
     C m = training ? s.mean : C(givenMean[out]), v = training ? s.variance() : C(givenVar[out]);
-    C factor = C(scale[out]) / std::sqrt(v + epsilon), add = C(bias[out]);
+    const int64_t c = out % channels;
+    C factor = C(scale[c]) / std::sqrt(v + epsilon), add = C(bias[c]);
     elements.write(y, [&](int64_t at, int64_t) { return T((C(x[at]) - m) * factor + add); });
   }
 };
@@ -59,16 +62,18 @@ template <typename T, typename P> struct BatchNormInverseOp {
 };
 
 // dx = scale rstd (g - sumG / count - (x - mean) rstd^2 sumGX / count); dx may alias g or x.
-template <typename T, typename P> struct BatchNormGradOp {
+template <typename T, typename P, typename S> struct BatchNormGradOp {
   static constexpr bool kWrites = true;
   using C = Compute<T>;
   using State = GradSums<C>;
   const T *g, *x;
-  const P *scale, *mean, *var;
+  const P *scale;
+  const S *mean, *var;
   T *dx;
   P *dScale, *dBias;
   C epsilon, count;
   bool training;
+  int64_t channels;
 
   ISTHMUS_GPU C rstd(int64_t out) const { return C(1) / std::sqrt(C(var[out]) + epsilon); }
   ISTHMUS_GPU State start() const { return {}; }
@@ -84,13 +89,24 @@ template <typename T, typename P> struct BatchNormGradOp {
     dBias[out] = converted<P>(s.g);
   }
   template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t out, State s) const {
-    C r = rstd(out), m = C(mean[out]), factor = C(scale[out]) * r;
+    C r = rstd(out), m = C(mean[out]), factor = C(scale[out % channels]) * r;
     C off = training ? s.g / count : C(0), slope = training ? s.gx * r * r / count : C(0);
     elements.write(dx, [&](int64_t at, int64_t) {
       return T((C(g[at]) - off - (C(x[at]) - m) * slope) * factor);
     });
   }
 };
+
+// The outputs are in the order of the statistics: parts, then channels.
+Division overPartsAndChannels(const OpCall &call, size_t x) {
+  const Type &type = call.operands[x];
+  const int64_t channels = 1 + (type.rank() > 2 ? channelAxis(*call.attrs, type.rank()) : 1);
+  Dims dims = type.dims;
+  dims[0] /= call.attrs->getInt("parts");
+  dims.insert(dims.begin(), call.attrs->getInt("parts"));
+  return Division(
+      dims, [=](int64_t a) { return a != 0 && a != channels; }, Passes::More);
+}
 
 Division overChannel(const OpCall &call, size_t x) {
   const Type &type = call.operands[x];
@@ -102,12 +118,12 @@ Division overChannel(const OpCall &call, size_t x) {
 struct BatchNorm {
   template <typename T, typename P> static void run(const Launch &l) {
     const Attrs &attrs = *l.call.attrs;
-    BatchNormOp<T, P> op{
-        l.operand<T>(0),          l.operand<P>(1), l.operand<P>(2),
-        l.operand<P>(3),          l.operand<P>(4), l.result<T>(0),
-        l.result<P>(1),           l.result<P>(2),  Compute<T>(attrs.getFloat("epsilon")),
-        attrs.getBool("training")};
     Division d = overChannel(l.call, 0);
+    BatchNormOp<T, P, P> op{
+        l.operand<T>(0),           l.operand<P>(1), l.operand<P>(2),
+        l.operand<P>(3),           l.operand<P>(4), l.result<T>(0),
+        l.result<P>(1),            l.result<P>(2),  Compute<T>(attrs.getFloat("epsilon")),
+        attrs.getBool("training"), d.outputs()};
     if (op.training)
       return reduceBy(l.queue, d, op, l.args.workspace);
     applyBy(l.queue, d, op);
@@ -136,14 +152,48 @@ struct BatchNormGrad {
     Division d = overChannel(l.call, 1);
     using C = Compute<T>;
     reduceBy(l.queue, d,
-             BatchNormGradOp<T, P>{l.operand<T>(0), l.operand<T>(1), l.operand<P>(2),
-                                   l.operand<P>(3), l.operand<P>(4), l.result<T>(0), l.result<P>(1),
-                                   l.result<P>(2), C(attrs.getFloat("epsilon")),
-                                   C(std::max<int64_t>(1, d.length())), attrs.getBool("training")},
+             BatchNormGradOp<T, P, P>{l.operand<T>(0), l.operand<T>(1), l.operand<P>(2),
+                                      l.operand<P>(3), l.operand<P>(4), l.result<T>(0),
+                                      l.result<P>(1), l.result<P>(2), C(attrs.getFloat("epsilon")),
+                                      C(std::max<int64_t>(1, d.length())),
+                                      attrs.getBool("training"), d.outputs()},
              l.args.workspace);
   }
   static int64_t workspace(const OpCall &call) {
     return overChannel(call, 1).workspaceBytes(sizeof(GradSums<double>));
+  }
+};
+
+struct BatchNormParts {
+  template <typename T, typename P> static void run(const Launch &l) {
+    using C = Compute<T>;
+    reduceBy(l.queue, overPartsAndChannels(l.call, 0),
+             BatchNormOp<T, P, C>{l.operand<T>(0), l.operand<P>(1), l.operand<P>(2), nullptr,
+                                  nullptr, l.result<T>(0), l.result<C>(1), l.result<C>(2),
+                                  C(l.call.attrs->getFloat("epsilon")), /*training=*/true,
+                                  l.call.results[1].dims[1]},
+             l.args.workspace);
+  }
+  static int64_t workspace(const OpCall &call) {
+    return overPartsAndChannels(call, 0).workspaceBytes(sizeof(Moments<double>));
+  }
+};
+
+struct BatchNormPartsGrad {
+  template <typename T, typename P> static void run(const Launch &l) {
+    using C = Compute<T>;
+    const Division d = overPartsAndChannels(l.call, 1);
+    reduceBy(l.queue, d,
+             BatchNormGradOp<T, P, C>{l.operand<T>(0), l.operand<T>(1), l.operand<P>(2),
+                                      l.operand<C>(3), l.operand<C>(4), l.result<T>(0),
+                                      l.result<P>(1), l.result<P>(2),
+                                      C(l.call.attrs->getFloat("epsilon")),
+                                      C(std::max<int64_t>(1, d.length())), /*training=*/true,
+                                      l.call.results[1].dims[1]},
+             l.args.workspace);
+  }
+  static int64_t workspace(const OpCall &call) {
+    return overPartsAndChannels(call, 1).workspaceBytes(sizeof(GradSums<double>));
   }
 };
 
@@ -160,6 +210,10 @@ void registerNorm(KernelTable &table) {
   table.add({"batch_norm_inverse", "cuda", prepareGrid<runNorm<BatchNormInverse, 0>>});
   table.add({"batch_norm_grad", "cuda",
              prepareGrid<runNorm<BatchNormGrad, 1>, BatchNormGrad::workspace>});
+  table.add({"batch_norm_parts", "cuda",
+             prepareGrid<runNorm<BatchNormParts, 0>, BatchNormParts::workspace>});
+  table.add({"batch_norm_parts_grad", "cuda",
+             prepareGrid<runNorm<BatchNormPartsGrad, 1>, BatchNormPartsGrad::workspace>});
   table.add({"running_average", "cuda", prepareGrid<runByOperand<RunningAverages>>});
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/element/norm.h"
 #include "kernels/plain/by_type.h"
 #include "kernels/plain/register.h"
+#include <utility>
 
 // A result may alias an operand of the same size: no iteration reads what another one writes, which
 // is the promise of `ivdep`.
@@ -54,13 +55,62 @@ template <typename F> void forEachChannel(const ChannelShape &s, F f) {
               });
 }
 
+struct ChannelStatistics {
+  double mean, var;
+};
+template <typename T> ChannelStatistics statisticsOf(const ChannelShape &s, int64_t c, const T *x) {
+  const double count = std::max(1.0, double(s.count()));
+  const double mean = channelSum(s, c, [&](int64_t i) { return double(x[i]); }) / count;
+  const double squares = channelSum(
+      s, c, [&](int64_t i) { return (double(x[i]) - mean) * (double(x[i]) - mean); });
+  return {mean, squares / count};
+}
+
+// y = (x - mean) factor + add, for a channel.
+template <typename T>
+void normalise(const ChannelShape &s, int64_t c, const T *x, T *y, Compute<T> mean,
+               Compute<T> factor, Compute<T> add) {
+  using C = Compute<T>;
+  for (int64_t n = 0; n < s.batch; ++n) {
+    const T *from = x + s.row(n, c);
+    T *to = y + s.row(n, c);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < s.inner; ++i)
+      to[i] = T((C(from[i]) - mean) * factor + add);
+  }
+}
+
+// dx of a channel; returns the gradients of its scale and bias.
+template <typename T>
+std::pair<double, double> channelGrad(const ChannelShape &s, int64_t c, const T *g, const T *x,
+                                      T *dx, double scale, ChannelStatistics given, double epsilon,
+                                      bool training) {
+  using C = Compute<T>;
+  const double count = std::max(1.0, double(s.count())), mean = given.mean,
+               rstd = 1 / std::sqrt(given.var + epsilon);
+  double sumG = channelSum(s, c, [&](int64_t i) { return double(g[i]); });
+  double sumGX =
+      channelSum(s, c, [&](int64_t i) { return double(g[i]) * (double(x[i]) - mean); }) * rstd;
+  // dx = scale rstd (g - sumG / count - (x - mean) rstd sumGX / count)
+  const C factor = C(scale * rstd), m = C(mean);
+  const C off = training ? C(sumG / count) : C(0),
+          slope = training ? C(sumGX * rstd / count) : C(0);
+  for (int64_t n = 0; n < s.batch; ++n) {
+    const T *up = g + s.row(n, c), *from = x + s.row(n, c);
+    T *to = dx + s.row(n, c);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < s.inner; ++i)
+      to[i] = T((C(up[i]) - off - (C(from[i]) - m) * slope) * factor);
+  }
+  return {sumGX, sumG};
+}
+
 // T: type of x. P: type of the vectors.
 struct BatchNorm {
   template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
     const ChannelShape s(call.operands[0], *call.attrs);
-    const double epsilon = call.attrs->getFloat("epsilon"),
-                 count = std::max(1.0, double(s.count()));
+    const double epsilon = call.attrs->getFloat("epsilon");
     const bool training = call.attrs->getBool("training");
     const T *x = operand<T>(args, 0);
     const P *scale = operand<P>(args, 1), *bias = operand<P>(args, 2);
@@ -68,24 +118,13 @@ struct BatchNorm {
     T *y = result<T>(args, 0);
     P *meanOut = result<P>(args, 1), *varOut = result<P>(args, 2);
     forEachChannel(s, [&](int64_t c) {
-      double mean = double(givenMean[c]), var = double(givenVar[c]);
-      if (training) {
-        mean = channelSum(s, c, [&](int64_t i) { return double(x[i]); }) / count;
-        var = channelSum(s, c,
-                         [&](int64_t i) { return (double(x[i]) - mean) * (double(x[i]) - mean); }) /
-              count;
-      }
-      meanOut[c] = converted<P>(mean);
-      varOut[c] = converted<P>(var);
-      const C m = C(mean), factor = C(double(scale[c]) / std::sqrt(var + epsilon)),
-              add = C(bias[c]);
-      for (int64_t n = 0; n < s.batch; ++n) {
-        const T *from = x + s.row(n, c);
-        T *to = y + s.row(n, c);
-#pragma GCC ivdep
-        for (int64_t i = 0; i < s.inner; ++i)
-          to[i] = T((C(from[i]) - m) * factor + add);
-      }
+      const ChannelStatistics used =
+          training ? statisticsOf(s, c, x)
+                   : ChannelStatistics{double(givenMean[c]), double(givenVar[c])};
+      meanOut[c] = converted<P>(used.mean);
+      varOut[c] = converted<P>(used.var);
+      normalise(s, c, x, y, C(used.mean), C(double(scale[c]) / std::sqrt(used.var + epsilon)),
+                C(bias[c]));
     });
   }
 };
@@ -115,33 +154,71 @@ struct BatchNormInverse {
 
 struct BatchNormGrad {
   template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
-    using C = Compute<T>;
     const ChannelShape s(call.operands[1], *call.attrs);
-    const double epsilon = call.attrs->getFloat("epsilon"),
-                 count = std::max(1.0, double(s.count()));
+    const double epsilon = call.attrs->getFloat("epsilon");
     const bool training = call.attrs->getBool("training");
     const T *g = operand<T>(args, 0), *x = operand<T>(args, 1);
     const P *scale = operand<P>(args, 2), *means = operand<P>(args, 3), *vars = operand<P>(args, 4);
     T *dx = result<T>(args, 0);
     P *dScale = result<P>(args, 1), *dBias = result<P>(args, 2);
     forEachChannel(s, [&](int64_t c) {
-      double mean = double(means[c]), rstd = 1 / std::sqrt(double(vars[c]) + epsilon);
-      double sumG = channelSum(s, c, [&](int64_t i) { return double(g[i]); });
-      double sumGX =
-          channelSum(s, c, [&](int64_t i) { return double(g[i]) * (double(x[i]) - mean); }) * rstd;
-      dScale[c] = converted<P>(sumGX);
-      dBias[c] = converted<P>(sumG);
-      // dx = scale rstd (g - sumG / count - (x - mean) rstd sumGX / count)
-      const C factor = C(double(scale[c]) * rstd), m = C(mean);
-      const C off = training ? C(sumG / count) : C(0),
-              slope = training ? C(sumGX * rstd / count) : C(0);
-      for (int64_t n = 0; n < s.batch; ++n) {
-        const T *up = g + s.row(n, c), *from = x + s.row(n, c);
-        T *to = dx + s.row(n, c);
-#pragma GCC ivdep
-        for (int64_t i = 0; i < s.inner; ++i)
-          to[i] = T((C(up[i]) - off - (C(from[i]) - m) * slope) * factor);
-      }
+      const auto [ofScale, ofBias] =
+          channelGrad(s, c, g, x, dx, double(scale[c]), {double(means[c]), double(vars[c])},
+                      epsilon, training);
+      dScale[c] = converted<P>(ofScale);
+      dBias[c] = converted<P>(ofBias);
+    });
+  }
+};
+
+// Calls f(shape of a part, its number, where it begins in x) for each part of the batch.
+template <typename F> void forEachPart(const OpCall &call, size_t x, F f) {
+  Type part = call.operands[x];
+  const int64_t parts = call.attrs->getInt("parts");
+  part.dims[0] /= parts;
+  const ChannelShape s(part, *call.attrs);
+  for (int64_t p = 0; p < parts; ++p)
+    f(s, p, p * part.elements());
+}
+
+struct BatchNormParts {
+  template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
+    using C = Compute<T>; // of statistics too
+    const double epsilon = call.attrs->getFloat("epsilon");
+    const P *scale = operand<P>(args, 1), *bias = operand<P>(args, 2);
+    forEachPart(call, 0, [&](const ChannelShape &s, int64_t p, int64_t begin) {
+      const T *x = operand<T>(args, 0) + begin;
+      T *y = result<T>(args, 0) + begin;
+      C *means = result<C>(args, 1) + p * s.channels, *vars = result<C>(args, 2) + p * s.channels;
+      forEachChannel(s, [&](int64_t c) {
+        const ChannelStatistics own = statisticsOf(s, c, x);
+        means[c] = converted<C>(own.mean);
+        vars[c] = converted<C>(own.var);
+        normalise(s, c, x, y, C(own.mean), C(double(scale[c]) / std::sqrt(own.var + epsilon)),
+                  C(bias[c]));
+      });
+    });
+  }
+};
+
+struct BatchNormPartsGrad {
+  template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
+    using C = Compute<T>;
+    const double epsilon = call.attrs->getFloat("epsilon");
+    const P *scale = operand<P>(args, 2);
+    forEachPart(call, 1, [&](const ChannelShape &s, int64_t p, int64_t begin) {
+      const T *g = operand<T>(args, 0) + begin, *x = operand<T>(args, 1) + begin;
+      const int64_t row = p * s.channels;
+      const C *means = operand<C>(args, 3) + row, *vars = operand<C>(args, 4) + row;
+      T *dx = result<T>(args, 0) + begin;
+      P *dScale = result<P>(args, 1) + row, *dBias = result<P>(args, 2) + row;
+      forEachChannel(s, [&](int64_t c) {
+        const auto [ofScale, ofBias] =
+            channelGrad(s, c, g, x, dx, double(scale[c]), {double(means[c]), double(vars[c])},
+                        epsilon, /*training=*/true);
+        dScale[c] = converted<P>(ofScale);
+        dBias[c] = converted<P>(ofBias);
+      });
     });
   }
 };
@@ -231,6 +308,8 @@ void registerPlainNorm(KernelTable &table) {
   table.add({"batch_norm", "plain", prepareThreaded<runNorm<BatchNorm, 0>>});
   table.add({"batch_norm_inverse", "plain", prepareThreaded<runNorm<BatchNormInverse, 0>>});
   table.add({"batch_norm_grad", "plain", prepareThreaded<runNorm<BatchNormGrad, 1>>});
+  table.add({"batch_norm_parts", "plain", prepareThreaded<runNorm<BatchNormParts, 0>>});
+  table.add({"batch_norm_parts_grad", "plain", prepareThreaded<runNorm<BatchNormPartsGrad, 1>>});
   table.add({"layer_norm", "plain", prepareThreaded<runNorm<LayerNorm, 0>>});
   table.add({"layer_norm_grad", "plain", prepareThreaded<runNorm<LayerNormGrad, 1>>});
   table.add({"running_average", "plain", prepareThreaded<runFloat<RunningAverages>>});

@@ -1,5 +1,6 @@
 #include "passes/chunk/request.h"
 
+#include "ir/factors.h"
 #include "ir/spelling.h"
 #include "llvm/ADT/StringSet.h"
 #include <numeric>
@@ -87,6 +88,37 @@ static llvm::Expected<int64_t> batchOf(const Graph &g, int64_t number) {
   return batch;
 }
 
+// By value: the axis of the examples, as it follows by factors from axis 0 of the inputs. A node that
+// needs the whole batch, such as a norm, keeps the axis where a result has its operand's sizes. None
+// for values that depend on no example, or have none.
+static std::vector<std::optional<uint32_t>> axesOfExamples(const Graph &g) {
+  std::vector<std::optional<uint32_t>> axes(g.numValues());
+  for (const Input &i : g.inputs())
+    if (i.kind == InputKind::Input && !g.type(i.value).dims.empty())
+      axes[i.value.index] = 0;
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    if (n.isStandIn())
+      continue;
+    const Factors f = factorsOf(g.call(NodeId(i)));
+    for (size_t k = 0; k < n.operands.size(); ++k) {
+      const std::optional<uint32_t> axis = axes[n.operands[k].index];
+      if (!axis)
+        continue;
+      const uint32_t factor = f.operands[k][*axis].factor;
+      for (uint32_t r = 0; r < n.numResults; ++r)
+        if (factor == Factors::kWhole) {
+          if (g.type(n.result(r)).dims == g.type(n.operands[k]).dims)
+            axes[n.result(r).index] = axis;
+        } else if (const auto at = Factors::axisOf(f.results[r], factor)) {
+          axes[n.result(r).index] = uint32_t(*at);
+        }
+      break;
+    }
+  }
+  return axes;
+}
+
 llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number) {
   auto batch = batchOf(given, number);
   if (!batch)
@@ -95,23 +127,23 @@ llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number) {
   RegionOptions all;
   all.leastShare = 0;
   all.mostNodes = SIZE_MAX;
-  for (uint32_t i = 0; i < g.numValues(); ++i)
-    all.leastSummed = std::max(all.leastSummed, g.type(ValueId(i)).bytes() / 32);
   llvm::StringSet<> tried;
+  std::vector<std::optional<uint32_t>> axes = axesOfExamples(g);
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
     const ValueId v = n.firstResult;
-    const Dims &dims = g.type(v).dims;
-    if (n.isStandIn() || dims.empty() || dims[0] % *batch != 0 || dims[0] == 0 ||
-        !tried.insert(g.valueName(v)).second)
+    const std::optional<uint32_t> axis = axes[v.index];
+    if (n.isStandIn() || !axis || g.type(v).dims[*axis] == 0 ||
+        g.type(v).dims[*axis] % *batch != 0 || !tried.insert(g.valueName(v)).second)
       continue;
-    auto region = growRegion(g, Uses(g), v, 0, all);
+    auto region = growRegion(g, Uses(g), v, *axis, all);
     if (!region)
       continue;
     region->units = std::gcd(region->units, *batch); // whole examples
     if (region->units < number)
       continue;
     g = chunked(g, *region, number);
+    axes = axesOfExamples(g);
     i = uint32_t(-1); // other nodes have other places now
   }
   return g;

@@ -36,13 +36,12 @@ using FirstStep = std::function<llvm::Expected<std::vector<double>>(
 // A step over several devices (docs/stages.md).
 struct StageOptions {
   uint32_t stages = 0; // 0: one for each device that the graph's nodes name
-  // Stage s runs on device s % devices.size(); empty: cpu:0, cpu:1, ...
-  std::vector<std::string> devices;
+  // Its devices run the stages; empty: cpu:0, cpu:1, ... Shares and limits follow from it.
+  Machine machine;
   std::vector<double> shares;                // of the cost, by stage (CutOptions)
   std::vector<std::string> ends;             // values behind which stages end, in place of shares
   std::optional<StageOrder> order;           // none: the fastest, by the simulator
   std::optional<CheckpointMode> checkpoint;  // none: what the plan says
-  LinkTimes link;                            // between the devices
 };
 
 struct CompileOptions {

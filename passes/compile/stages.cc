@@ -100,26 +100,41 @@ private:
            !o_.memoryLimitBytes && o_.microBatches < 2;
   }
 
+  std::vector<std::string> given() const {
+    std::vector<std::string> names;
+    for (const Machine::Device &d : s_.machine.devices)
+      names.push_back(d.name);
+    return names;
+  }
+
+  // A faster device takes a larger part of the step.
+  std::vector<double> sharesBySpeed() const {
+    std::vector<double> shares;
+    for (uint32_t s = 0; s < s_.stages && !s_.machine.devices.empty(); ++s)
+      shares.push_back(s_.machine.devices[s % s_.machine.devices.size()].speed);
+    return shares;
+  }
+
   // Gives each node of the original its stage.
   llvm::Error assignStages() {
     const Graph &g = out_.original;
     if (s_.stages == 0) { // by the devices in the file
       const Places places(g);
       numStages_ = uint32_t(places.count());
-      devices_ = s_.devices.empty() ? places.names() : s_.devices;
+      devices_ = s_.machine.devices.empty() ? places.names() : given();
       for (uint32_t i = 0; i < g.numNodes(); ++i)
         stageOf_.push_back(places.of(NodeId(i)));
     } else {
       CutOptions options;
       options.stages = numStages_ = s_.stages;
-      options.shares = s_.shares;
+      options.shares = s_.shares.empty() ? sharesBySpeed() : s_.shares;
       options.ends = s_.ends;
       auto cut = cutIntoStages(g, target_, options);
       if (!cut)
         return cut.takeError();
       stageOf_ = std::move(cut->stageOf);
-      devices_ = s_.devices;
-      for (uint32_t s = 0; devices_.size() < numStages_ && s_.devices.empty(); ++s)
+      devices_ = given();
+      for (uint32_t s = 0; s < numStages_ && s_.machine.devices.empty(); ++s)
         devices_.push_back("cpu:" + std::to_string(s));
     }
     if (devices_.size() > numStages_)
@@ -229,8 +244,8 @@ private:
   llvm::Expected<Candidate> inOrder(StageOrder order) const {
     OrderOptions options;
     options.order = order;
-    options.devices = uint32_t(devices_.size());
-    options.link = s_.link;
+    options.devices = devices_;
+    options.machine = s_.machine;
     OrderedGraph ordered = inPipelineOrder(source_, stageOf_, target_, options);
     for (uint32_t i = 0; i < ordered.graph.numNodes(); ++i)
       ordered.graph.editNode(NodeId(i)).device = deviceOf(ordered.stageOf[i]);
@@ -245,14 +260,25 @@ private:
     return c;
   }
 
+  // The most that the arena of each place may have.
+  struct Limits {
+    std::vector<int64_t> bytes;
+    bool isSmallest = false;
+    int64_t largest() const { return *std::max_element(bytes.begin(), bytes.end()); }
+    bool isTight() const { return largest() < INT64_MAX; }
+  };
+
   // The same with a mode for each place.
-  Candidate inMode(const Candidate &base, CheckpointMode mode) const {
+  Candidate inMode(const Candidate &base, CheckpointMode mode, const Limits &limits) const {
     Candidate c = base;
     c.mode = mode;
     c.plans.clear();
-    for (const PlaceProblem &place : c.places)
-      c.plans.push_back(
-          replayed(place.problem, checkpointed(c.graph, c.problem, place, mode), {}));
+    for (size_t i = 0; i < c.places.size(); ++i) {
+      plan::SearchOptions options; // offsets are searched for until they suffice
+      options.budgetBytes = limits.isSmallest ? 0 : limits.bytes[i];
+      c.plans.push_back(replayed(c.places[i].problem,
+                                 checkpointed(c.graph, c.problem, c.places[i], mode), options));
+    }
     finishCandidate(c);
     return c;
   }
@@ -263,20 +289,22 @@ private:
       schedules.push_back(p.schedule);
     c.rewritten =
         rematerialize(c.graph, c.problem, joined(c.graph, c.problem, c.places, schedules));
-    c.times = simulateStep(c.rewritten, target_, s_.link);
+    c.times = simulateStep(c.rewritten, target_, s_.machine);
     c.name = (stageOrderName(c.order) + ", " + (c.mode ? checkpointModeName(*c.mode) : "planned"))
                  .str();
   }
 
   // Each place planned within the limit; equal problems once.
-  llvm::Expected<Candidate> planned(const Candidate &base, int64_t limit, bool isSmallest) {
+  Candidate planned(const Candidate &base, const Limits &limits) {
     Candidate c = base;
     c.by = PlannedBy::Budget;
     c.plans.clear();
-    for (const PlaceProblem &place : c.places) {
+    for (size_t number = 0; number < c.places.size(); ++number) {
+      const PlaceProblem &place = c.places[number];
+      const int64_t limit = limits.bytes[number];
       plan::SearchOptions options;
       options.budgetBytes = limit;
-      options.smallest = isSmallest;
+      options.smallest = limits.isSmallest;
       options.mostAdded = o_.mostAdded.value_or(options.mostAdded);
       options.effort = o_.effort;
       options.seed = o_.seed;
@@ -331,54 +359,54 @@ private:
       bases.push_back(std::move(*base));
     }
     setBaseline(bases);
-    const Limit limit = limitOf();
+    limits_ = findLimits();
+    const Limits &limits = limits_;
+    const bool plans = o_.searches() || limits.isTight();
     const std::vector<CheckpointMode> modes =
-        s_.checkpoint      ? std::vector<CheckpointMode>{*s_.checkpoint}
-        : limit.isSmallest ? std::vector<CheckpointMode>{CheckpointMode::Always}
-        : o_.searches()    ? std::vector<CheckpointMode>{CheckpointMode::Never,
-                                                         CheckpointMode::ExceptLast,
-                                                         CheckpointMode::Always}
-                           : std::vector<CheckpointMode>{CheckpointMode::Never};
+        s_.checkpoint       ? std::vector<CheckpointMode>{*s_.checkpoint}
+        : limits.isSmallest ? std::vector<CheckpointMode>{CheckpointMode::Always}
+        : plans             ? std::vector<CheckpointMode>{CheckpointMode::Never,
+                                                          CheckpointMode::ExceptLast,
+                                                          CheckpointMode::Always}
+                            : std::vector<CheckpointMode>{CheckpointMode::Never};
     for (const Candidate &base : bases) {
       for (CheckpointMode mode : modes)
-        consider(inMode(base, mode), limit);
-      if (o_.searches() && !s_.checkpoint) {
-        auto c = planned(base, limit.bytes, limit.isSmallest);
-        if (!c)
-          return c.takeError();
-        consider(std::move(*c), limit);
-      }
+        consider(inMode(base, mode, limits), limits);
+      if (plans && !s_.checkpoint)
+        consider(planned(base, limits), limits);
     }
-    if (!best_ || best_->arenaBytes() > limit.bytes)
-      return notMet(limit);
+    if (!best_ || !fits(*best_, limits))
+      return notMet(limits);
     if (o_.searches())
-      out_.budgetBytes = limit.isSmallest ? best_->arenaBytes() : limit.bytes;
+      out_.budgetBytes = limits.isSmallest ? best_->arenaBytes() : limits.largest();
     return llvm::Error::success();
   }
 
-  struct Limit {
-    int64_t bytes = INT64_MAX;
-    bool isSmallest = false;
-  };
-  Limit limitOf() const {
-    Limit limit;
+  Limits findLimits() const {
+    Limits limits;
+    int64_t most = INT64_MAX;
     if (const auto *budget = std::get_if<Budget>(&o_.plan)) {
-      limit.isSmallest = budget->kind == Budget::Smallest;
-      if (!limit.isSmallest)
-        limit.bytes = budget->of(out_.figures.baselinePeakBytes);
+      limits.isSmallest = budget->kind == Budget::Smallest;
+      if (!limits.isSmallest)
+        most = budget->of(out_.figures.baselinePeakBytes);
     }
-    if (o_.memoryLimitBytes)
-      limit.bytes = std::min(
-          limit.bytes, std::max<int64_t>(0, *o_.memoryLimitBytes - persistentMost()));
-    return limit;
+    for (const Program &p : programsOf(baselineGraph_)) {
+      const int64_t always = persistentBytes(p.graph, target_);
+      int64_t limit = most;
+      if (o_.memoryLimitBytes)
+        limit = std::min(limit, std::max<int64_t>(0, *o_.memoryLimitBytes - always));
+      if (const Machine::Device *d = s_.machine.find(p.device); d && d->memoryBytes)
+        limit = std::min(limit, std::max<int64_t>(0, *d->memoryBytes - always));
+      limits.bytes.push_back(limit);
+    }
+    return limits;
   }
 
-  // The most that one device always has. (Inputs of the whole are counted where they are read.)
-  int64_t persistentMost() const {
-    int64_t most = 0;
-    for (const Program &p : programsOf(best_ ? best_->graph : baselineGraph_))
-      most = std::max(most, persistentBytes(p.graph, target_));
-    return most;
+  static bool fits(const Candidate &c, const Limits &limits) {
+    for (size_t i = 0; i < c.plans.size(); ++i)
+      if (c.plans[i].arenaBytes > limits.bytes[i])
+        return false;
+    return true;
   }
 
   // The step without a plan, in the order that is then the fastest.
@@ -386,7 +414,7 @@ private:
     size_t fastest = 0;
     double least = INFINITY;
     for (size_t i = 0; i < bases.size(); ++i)
-      if (const double seconds = simulateStep(bases[i].graph, target_, s_.link).seconds;
+      if (const double seconds = simulateStep(bases[i].graph, target_, s_.machine).seconds;
           seconds < least * kMuch) {
         least = seconds;
         fastest = i;
@@ -408,18 +436,21 @@ private:
 
   // Takes the candidate if it is the first, or better: within the limit, and then faster, or
   // smaller where that is what was asked for.
-  void consider(Candidate c, const Limit &limit) {
+  void consider(Candidate c, const Limits &limits) {
     const int64_t arena = c.arenaBytes();
     least_ = std::min(least_, arena);
+    leastOf_.resize(c.plans.size(), INT64_MAX);
+    for (size_t i = 0; i < c.plans.size(); ++i)
+      leastOf_[i] = std::min(leastOf_[i], c.plans[i].arenaBytes);
     for (const plan::PlanResult &p : c.plans)
       if (!p.isWithin && c.by == PlannedBy::Budget)
         return;
     if (o_.mostAdded && added(c) > *o_.mostAdded + 1e-9)
       return;
-    if (!s_.checkpoint && arena > limit.bytes)
+    if (!s_.checkpoint && !fits(c, limits))
       return;
     const bool isBetter =
-        !best_ || (limit.isSmallest ? std::make_pair(double(arena), c.times.seconds) <
+        !best_ || (limits.isSmallest ? std::make_pair(double(arena), c.times.seconds) <
                                           std::make_pair(double(best_->arenaBytes()),
                                                          best_->times.seconds)
                                     : c.times.seconds < best_->times.seconds * kMuch);
@@ -434,12 +465,34 @@ private:
     return plan::overhead(cost, baselineCost_);
   }
 
-  llvm::Error notMet(const Limit &limit) {
+  llvm::Error notMet(const Limits &limits) {
     out_.figures.predictedPeakBytes = out_.figures.baselinePeakBytes;
     out_.figures.smallestBudgetBytes = least_;
     if (out_.wasInterrupted)
-      return interruptedBefore(out_.figures, limit.bytes);
-    return budgetNotMet(out_.figures, limit.bytes);
+      return interruptedBefore(out_.figures, limits.largest());
+    if (llvm::Error e = memoryNotMet(limits))
+      return e;
+    return budgetNotMet(out_.figures, limits.largest());
+  }
+
+  // An error for the first device whose memory is too small for the least that was found there.
+  llvm::Error memoryNotMet(const Limits &limits) {
+    const std::vector<Program> programs = programsOf(baselineGraph_);
+    for (size_t i = 0; i < programs.size(); ++i) {
+      const Machine::Device *d = s_.machine.find(programs[i].device);
+      const int64_t always = persistentBytes(programs[i].graph, target_);
+      if (!d || !d->memoryBytes || leastOf_[i] <= *d->memoryBytes - always)
+        continue;
+      Diag diag = makeDiag("the memory of {0}, {1}, does not suffice for its stage: parameters and "
+                           "inputs take {2}, and the arena {3} at the least that was found",
+                           d->name, bytesText(*d->memoryBytes), bytesText(always),
+                           bytesText(leastOf_[i]));
+      diag.remedies = {{"stages", "", "divide the step among more devices"},
+                       {"balance", "", "give this device a smaller share"},
+                       {"microbatches", "", "make micro-batches smaller"}};
+      return llvm::make_error<NotWithin>(std::move(diag), ErrorKind::CannotBeMet, out_.figures);
+    }
+    return llvm::Error::success();
   }
 
   // --- The result
@@ -489,7 +542,7 @@ private:
     Figures &f = out_.figures;
     f.mode = modeText(out_.original).str();
     f.costs = target_.measured ? "measured" : "estimated";
-    const StepTimes times = simulateStep(out_.graph, target_, s_.link);
+    const StepTimes times = simulateStep(out_.graph, target_, s_.machine);
     const Places places(out_.graph);
     for (Program &p : programsOf(out_.graph)) {
       auto layout = place(p.graph, target_);
@@ -498,6 +551,11 @@ private:
       StageFigures s;
       s.device = p.device;
       const uint32_t number = *places.find(p.device);
+      if (best_ && layout->arenaBytes > limits_.bytes[number]) {
+        leastOf_[number] = std::max(leastOf_[number], layout->arenaBytes);
+        least_ = std::max(least_, layout->arenaBytes);
+        return notMet(limits_);
+      }
       s.baselinePeakBytes = number < baselinePeaks_.size() ? baselinePeaks_[number] : 0;
       s.predictedPeakBytes = layout->peakBytes;
       s.arenaBytes = layout->arenaBytes;
@@ -558,7 +616,9 @@ private:
   double baselineCost_ = 0, cost_ = 0; // microseconds
   std::map<std::pair<std::string, int64_t>, plan::PlanResult> plans_;
   std::optional<Candidate> best_;
+  Limits limits_;
   int64_t least_ = INT64_MAX; // the smallest of the candidates' largest arenas
+  std::vector<int64_t> leastOf_; // by place, the smallest arena of the candidates
   Compiled out_;
 };
 

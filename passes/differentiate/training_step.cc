@@ -1,6 +1,8 @@
 #include "passes/differentiate/training_step.h"
 
+#include "ir/ops/averages.h"
 #include "passes/differentiate/differentiate.h"
+#include "passes/differentiate/micro_norms.h"
 #include "passes/differentiate/mode.h"
 #include "passes/names.h"
 #include "passes/simplify/dce.h"
@@ -172,11 +174,32 @@ llvm::Error differentiateLoss(Graph &g, const StepOptions &o) {
   return llvm::Error::success();
 }
 
+// A graph that is differentiated keeps the statistics that its gradients are of.
+static llvm::Error checkNorms(const Graph &g, const StepOptions &o) {
+  for (uint32_t i = 0; o.normParts > 0 && i < g.numNodes(); ++i)
+    if (const Node &n = g.node(NodeId(i)); !averagedStatistics(*n.op).empty())
+      return locate(addRemedy(makeError("the graph is differentiated, with the statistics of the "
+                                        "whole batch in '{0}'",
+                                        g.nodeName(NodeId(i))),
+                              {"batch-norm", "micro", "take the forward model, and give"}),
+                    g.whereIs(NodeId(i)));
+  return llvm::Error::success();
+}
+
 llvm::Expected<Graph> trainingStep(Graph g, const StepOptions &o) {
-  if (g.hasBackward())
+  if (g.hasBackward()) {
+    if (llvm::Error e = checkNorms(g, o))
+      return e;
     return g;
+  }
   if (hasLoss(g, o)) // else differentiateLoss fails, and a remark on training would mislead
     g = inTrainingMode(std::move(g), o);
+  if (o.normParts > 0) {
+    auto micro = withMicroNorms(g, o.normParts);
+    if (!micro)
+      return micro.takeError();
+    g = std::move(*micro);
+  }
   if (llvm::Error e = differentiateLoss(g, o))
     return e;
   if (o.loss && o.loss->kind != LossKind::Value && !o.keepsOutputs)

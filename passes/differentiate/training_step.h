@@ -22,6 +22,9 @@ struct StepOptions {
   // at their last use: such a step has its loss, gradients and new states.
   bool keepsOutputs = false;
   ModeSource mode = ModeSource::Rule;
+  // Batch norms take the statistics of each of so many equal parts of the examples (micro_norms.h);
+  // 0: of all of them.
+  int64_t normParts = 0;
   NoteSink note; // receives remarks on choices that the options leave to a rule; may be empty
 };
 

@@ -1,10 +1,13 @@
 #include "passes/inspect/dot.h"
 
+#include "passes/inspect/changes.h"
+#include "passes/inspect/dot_style.h"
 #include "passes/inspect/markup.h"
 #include "passes/rewrite/original.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallSet.h"
 #include "llvm/Support/raw_ostream.h"
 #include <array>
 #include <map>
@@ -12,57 +15,28 @@
 namespace isthmus {
 namespace {
 
-// Determines the style and the column of a node.
-enum class Role : uint8_t {
-  Input,
-  Forward,
-  Boundary,
-  Clone,
-  Backward,
-  Update,
-  Transfer,
-  Encoded,
-  Inverse,
-  Chunk
-};
-constexpr size_t kRoles = 10;
-
-struct Style {
-  const char *title; // of the column and in the legend
-  const char *fill, *line;
-  const char *extra; // attributes of the node
-};
-
-constexpr Style kStyles[kRoles] = {
-    {"input", "#FFFFFF", "#5A6570", "shape=box, style=\"filled,rounded\", penwidth=1.5"},
-    {"forward", "#DDEAF8", "#3F74AE", ""},
-    {"boundary (stop_gradient)", "#FFFFFF", "#C08A10", "style=\"filled,dashed\""},
-    {"recomputed", "#FFEFC4", "#C08A10", ""},
-    {"backward", "#F8DFDA", "#B4564A", ""},
-    {"update", "#E9E6F2", "#7A6BA8", ""},
-    {"copied to the host and back", "#CFEDEA", "#1F7A72", "style=\"filled,rounded,dashed\""},
-    {"encoded", "#EDEDE4", "#6B6B45", "style=\"filled,rounded,dashed\""},
-    {"rebuilt by an inverse", "#EAD9F2", "#7B3F98", "style=\"filled,rounded\""},
-    {"in chunks", "#D9EFD2", "#4B7D3A", "style=\"filled,rounded\""},
-};
-constexpr const char *kKeptFill = "#BFE6B5", *kKeptLine = "#2F7D22";
+using namespace dot_style;
 
 // Graphs with more nodes are laid out fast rather than well: dot then takes a minute for 10,000
 // nodes.
 constexpr size_t kLargeGraph = 3000;
 
-// Shortens long names in the middle; their ends tell them apart.
-std::string shortened(llvm::StringRef name) {
-  constexpr size_t kMost = 40;
-  return name.size() <= kMost ? name.str()
-                              : (name.take_front(12) + "..." + name.take_back(kMost - 15)).str();
-}
+// Frames of nodes that differ from those of another graph.
+constexpr const char *kNewLine = "#0B6E2E", *kChangedLine = "#B45309", *kGoneLine = "#7B8794";
 
 class Drawing {
 public:
   Drawing(const Graph &g, const DotOptions &options)
       : g_(g), os_(text_), kept_(static_cast<unsigned>(g.numValues())),
-        outputs_(static_cast<unsigned>(g.numValues())), isLarge_(g.numNodes() > kLargeGraph) {
+        outputs_(static_cast<unsigned>(g.numValues())),
+        shown_(static_cast<unsigned>(g.numNodes()), options.only.empty()), uses_(g),
+        isLarge_((options.only.empty() ? g.numNodes() : options.only.size()) > kLargeGraph) {
+    for (NodeId n : options.only)
+      shown_.set(n.index);
+    if (options.other) {
+      other_ = options.other;
+      changes_ = changesOf(g, *options.other);
+    }
     for (ValueId v : options.kept)
       kept_.set(v.index);
     for (uint32_t i = 0; i < g.numNodes(); ++i) {
@@ -82,51 +56,18 @@ public:
     for (const Input &input : g_.inputs())
       if (isDrawn(input))
         drawInput(input);
-    for (Role role : {Role::Forward, Role::Clone, Role::Backward, Role::Update})
+    for (Role role : kColumns)
       drawColumn(role);
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      if (boxes_[i] == NodeId(i))
+      if (boxes_[i] == NodeId(i) && shown_.test(i))
         drawEdges(NodeId(i));
+    drawGone();
     drawLegend();
     os_ << "}\n";
     return std::move(os_.str());
   }
 
 private:
-  Role roleOf(const Node &n) const {
-    switch (n.from.kind) {
-    case StandIn::Clone:
-      return Role::Clone;
-    case StandIn::Boundary:
-      return Role::Boundary;
-    case StandIn::Inverse:
-    case StandIn::Helper:
-      return Role::Inverse;
-    case StandIn::Encoding:
-      return Role::Encoded;
-    case StandIn::Transfer:
-      return Role::Transfer;
-    case StandIn::Chunk:
-      return Role::Chunk;
-    case StandIn::None:
-      break;
-    }
-    if (n.op->effect == Effect::Ordered) // a transfer of the model's own
-      return Role::Transfer;
-    return n.phase == Phase::Forward    ? Role::Forward
-           : n.phase == Phase::Backward ? Role::Backward
-                                        : Role::Update;
-  }
-  // Boundaries, prefetched values and rebuilt values stand in the column of clones.
-  Role columnOf(const Node &n) const {
-    const Role r = roleOf(n);
-    const bool isStandIn =
-        r == Role::Boundary || r == Role::Transfer || r == Role::Encoded || r == Role::Inverse;
-    if (r == Role::Chunk) // where the node stood
-      return n.phase == Phase::Forward ? Role::Forward : Role::Backward;
-    return !isStandIn ? r : n.phase == Phase::Forward ? Role::Forward : Role::Clone;
-  }
-
   // Draws updates of one op without readers that read results of one node, such as running
   // averages, as one box.
   void groupUpdates() {
@@ -140,7 +81,7 @@ private:
       NodeId id(i);
       boxes_.push_back(id);
       const Node &n = g_.node(id);
-      if (roleOf(n) != Role::Update || isRead.test(i) || !n.from.after.empty())
+      if (roleOf(n) != Role::Update || isRead.test(i) || !n.from.after.empty() || !shown_.all())
         continue;
       NodeId source;
       for (ValueId v : n.operands)
@@ -155,6 +96,9 @@ private:
 
   // Whether the input has a box of its own: inputs that are fed, and inputs that are outputs too.
   bool isDrawn(const Input &i) const {
+    if (!shown_.all() &&
+        llvm::none_of(uses_.of(i.value), [&](NodeId n) { return shown_.test(n.index); }))
+      return false;
     return i.kind == InputKind::Input || outputs_.test(i.value.index);
   }
 
@@ -176,8 +120,10 @@ private:
         << "digraph G {\n"
         << "  graph [rankdir=TB, newrank=true, fontname=\"Helvetica\", fontsize=16, labelloc=t, "
            "nodesep=0.25, "
-        << "ranksep=0.3, outputorder=edgesfirst, label=<<b>" << markupText(g_.name)
-        << "</b>: " << g_.numNodes() << " nodes>";
+        << "ranksep=0.3, outputorder=edgesfirst, label=<<b>" << markupText(g_.name) << "</b>: ";
+    if (!shown_.all())
+      os_ << shown_.count() << " of ";
+    os_ << g_.numNodes() << " nodes>";
     if (isLarge_)
       os_ << ", splines=line, nslimit=0.1, nslimit1=0.1, mclimit=0.01";
     os_ << "]\n"
@@ -193,7 +139,7 @@ private:
 
   void drawInput(const Input &input) {
     bool kept = kept_.test(input.value.index);
-    const Style &s = kStyles[size_t(Role::Input)];
+    const Style &s = styleOf(Role::Input);
     used_[size_t(Role::Input)] = true;
     os_ << "  v" << input.value.index << " [" << s.extra << ", fillcolor=\""
         << (kept ? kKeptFill : s.fill) << "\", color=\"" << (kept ? kKeptLine : s.line)
@@ -224,11 +170,28 @@ private:
     if (n.numResults > 4)
       types += ", ...";
     out += small(types);
+    if (const size_t hidden = hiddenNeighbours(n))
+      out += small("and " + std::to_string(hidden) + " more neighbours");
     if (!isLarge_)
       for (InputKind kind :
            {InputKind::Input, InputKind::Param, InputKind::State, InputKind::Const})
         out += inputsLine(n, kind);
     return out;
+  }
+
+  // The nodes that are not drawn and that make an operand of the node or read a result.
+  size_t hiddenNeighbours(const Node &n) const {
+    if (shown_.all())
+      return 0;
+    llvm::SmallSet<uint32_t, 16> hidden;
+    for (ValueId v : n.operands)
+      if (NodeId def = g_.value(v).def; def && !shown_.test(def.index))
+        hidden.insert(def.index);
+    for (uint32_t r = 0; r < n.numResults; ++r)
+      for (NodeId reader : uses_.of(n.result(r)))
+        if (!shown_.test(reader.index))
+          hidden.insert(reader.index);
+    return hidden.size();
   }
 
   // "param .weight f32[64, 3, 7, 7], .bias f32[64]": a prefix equal to the node's name is left out.
@@ -273,12 +236,19 @@ private:
   void drawNode(NodeId id) {
     const Node &n = g_.node(id);
     Role role = roleOf(n);
-    const Style &s = kStyles[size_t(role)];
+    const Style &s = styleOf(role);
     used_[size_t(role)] = true;
     bool kept = isKept(n), output = isOutput(n);
+    const Change change = changes_.of.empty() ? Change::Same : changes_.of[id.index];
+    const char *frame = change == Change::New       ? kNewLine
+                        : change == Change::Changed ? kChangedLine
+                        : kept                      ? kKeptLine
+                                                    : s.line;
     os_ << "    n" << id.index << " [fillcolor=\"" << (kept ? kKeptFill : s.fill) << "\", color=\""
-        << (kept ? kKeptLine : s.line) << '"';
-    if (kept)
+        << frame << '"';
+    if (change != Change::Same)
+      os_ << ", penwidth=4";
+    else if (kept)
       os_ << ", penwidth=2.5";
     if (output)
       os_ << ", peripheries=2";
@@ -295,11 +265,11 @@ private:
   void drawColumn(Role column) {
     std::vector<NodeId> nodes;
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      if (boxes_[i] == NodeId(i) && columnOf(g_.node(NodeId(i))) == column)
+      if (boxes_[i] == NodeId(i) && shown_.test(i) && columnOf(g_.node(NodeId(i))) == column)
         nodes.push_back(NodeId(i));
     if (nodes.empty())
       return;
-    const Style &s = kStyles[size_t(column)];
+    const Style &s = styleOf(column);
     // A network with forward nodes alone needs no frame.
     bool framed = column != Role::Forward || nodes.size() != g_.numNodes();
     if (framed)
@@ -312,14 +282,14 @@ private:
       os_ << "  }\n";
     if (column == Role::Clone)
       for (NodeId id : nodes)
-        if (const Node &n = g_.node(id); n.isClone())
+        if (const Node &n = g_.node(id); n.isClone() && shown_.test(n.from.origin.index))
           sameHeight_.emplace_back(n.from.origin, id);
   }
 
   // The title of a column. Recomputed, fetched and rebuilt values share one.
   std::string titleOf(Role column, llvm::ArrayRef<NodeId> nodes) const {
     if (column != Role::Clone)
-      return kStyles[size_t(column)].title;
+      return styleOf(column).title;
     bool recomputed = false, fetched = false, rebuilt = false;
     for (NodeId id : nodes) {
       const Role r = roleOf(g_.node(id));
@@ -333,13 +303,6 @@ private:
       if (is)
         title += (title.empty() ? "" : " or ") + std::string(word);
     return title;
-  }
-
-  static const char *phaseTag(Role column) {
-    return column == Role::Forward    ? "forward"
-           : column == Role::Clone    ? "recomputed"
-           : column == Role::Backward ? "backward"
-                                      : "update";
   }
 
   void edge(const std::string &from, NodeId to, llvm::StringRef attrs) {
@@ -366,9 +329,12 @@ private:
              column == Role::Forward ? "" : "constraint=false, color=\"#B5BCC4\"");
         continue;
       }
-      drawDataEdge(def, id, columnOf(g_.node(def)), column);
+      if (shown_.test(def.index))
+        drawDataEdge(def, id, columnOf(g_.node(def)), column);
     }
     for (NodeId before : n.from.after) {
+      if (!shown_.test(before.index))
+        continue;
       anyAfter_ = true;
       edge("n" + std::to_string(boxes_[before.index].index), id,
            "style=dashed, color=\"#9AA3AB\", arrowhead=open, constraint=false");
@@ -395,6 +361,42 @@ private:
     edge(source, id, attrs);
   }
 
+  // Draws the nodes that the other graph alone has, with arrows from what they read there.
+  void drawGone() {
+    if (!other_ || !shown_.all())
+      return;
+    constexpr size_t kMostGone = 500;
+    const llvm::ArrayRef<NodeId> gone = llvm::makeArrayRef(changes_.gone).take_front(kMostGone);
+    if (gone.empty())
+      return;
+    os_ << "  subgraph cluster_gone {\n    label=\"only in the other graph";
+    if (changes_.gone.size() > gone.size())
+      os_ << ", " << gone.size() << " of " << changes_.gone.size();
+    os_ << "\"; style=\"dashed,rounded\"; margin=12;\n";
+    for (NodeId id : gone)
+      os_ << "    g" << id.index << " [style=\"dashed,rounded\", color=\"" << kGoneLine
+          << "\", label=<<b>" << markupText(other_->node(id).op->name) << "</b> "
+          << markupText(shortened(other_->nodeName(id))) << ">]\n";
+    os_ << "  }\n";
+    for (NodeId id : gone)
+      drawGoneEdges(id, gone);
+  }
+  void drawGoneEdges(NodeId id, llvm::ArrayRef<NodeId> gone) {
+    for (ValueId v : other_->node(id).operands) {
+      const NodeId there = other_->value(v).def;
+      const ValueId here = g_.find(other_->valueName(v));
+      const NodeId def = here ? g_.value(here).def : NodeId();
+      std::string from;
+      if (def && !Graph::isReplaced(def))
+        from = "n" + std::to_string(boxes_[def.index].index);
+      else if (there && llvm::is_contained(gone, there))
+        from = "g" + std::to_string(there.index);
+      if (!from.empty())
+        os_ << "  " << from << " -> g" << id.index << " [style=dashed, color=\"" << kGoneLine
+            << "\", constraint=false]\n";
+    }
+  }
+
   void drawLegend() {
     if (llvm::none_of(used_, [](bool b) { return b; }))
       return; // an empty graph: Graphviz rejects an empty table
@@ -409,10 +411,14 @@ private:
     };
     for (size_t r = 0; r < kRoles; ++r)
       if (used_[r])
-        row(kStyles[r].fill, kStyles[r].line, kStyles[r].title,
+        row(styleOf(Role(r)).fill, styleOf(Role(r)).line, styleOf(Role(r)).title,
             r == size_t(Role::Boundary) ? "dashed" : "rounded");
     if (anyKept_)
       row(kKeptFill, kKeptLine, "kept (checkpoint)", "rounded");
+    if (other_) {
+      row("#FFFFFF", kNewLine, "not in the other graph", "rounded");
+      row("#FFFFFF", kChangedLine, "otherwise in the other graph", "rounded");
+    }
     if (anyOutput_)
       os_ << "<tr><td>double line</td><td align=\"left\">graph output</td></tr>";
     if (anyAfter_)
@@ -423,9 +429,13 @@ private:
   const Graph &g_;
   std::string text_;
   llvm::raw_string_ostream os_;
-  llvm::BitVector kept_, outputs_;                // by value
+  llvm::BitVector kept_, outputs_; // by value
+  llvm::BitVector shown_;          // by node
+  const Uses uses_;
   std::vector<NodeId> boxes_;                     // by node: the node whose box shows it
   std::map<NodeId, std::vector<NodeId>> members_; // for boxes of updates
+  const Graph *other_ = nullptr;                  // to compare with
+  Changes changes_;                               // empty without another graph
   bool isLarge_;
   std::array<bool, kRoles> used_{};
   bool anyKept_ = false, anyOutput_ = false, anyAfter_ = false;

@@ -128,7 +128,7 @@ private:
       return Kind::Encoded;
     if (instances.size() > 1)
       return Kind::Recomputed;
-    switch (liveSets_.kind(g_, p_, instances[0])) {
+    switch (liveSets_.kindByUse(g_, p_, instances[0])) {
     case LiveKind::Saved:
       return Kind::Kept;
     case LiveKind::ParameterGradient:

@@ -10,6 +10,7 @@ llvm::StringRef liveKindText(LiveKind k) {
                                                             "fetched",
                                                             "rebuilt by inverses",
                                                             "encoded",
+                                                            "chunks",
                                                             "passing activations",
                                                             "gradients of activations",
                                                             "parameter gradients",
@@ -21,10 +22,9 @@ llvm::StringRef liveKindText(LiveKind k) {
 
 LiveKind LiveSets::kind(const Graph &g, const GraphProblem &p, size_t instance) const {
   const plan::Instance &c = instances[instance];
-  const Node &n = g.node(p.nodeOf(c.made.op));
   if (c.isOutput)
-    return n.phase == Phase::Backward ? LiveKind::ParameterGradient : LiveKind::OtherOutput;
-  switch (n.from.kind) {
+    return kindByUse(g, p, instance);
+  switch (g.node(p.nodeOf(c.made.op)).from.kind) {
   case StandIn::Clone:
     return LiveKind::Recomputed;
   case StandIn::Transfer:
@@ -34,11 +34,20 @@ LiveKind LiveSets::kind(const Graph &g, const GraphProblem &p, size_t instance) 
     return LiveKind::Rebuilt;
   case StandIn::Encoding:
     return LiveKind::Encoded;
-  case StandIn::Boundary: // a view
   case StandIn::Chunk:
+    return LiveKind::Chunked;
+  case StandIn::Boundary: // a view
   case StandIn::None:
     break;
   }
+  return kindByUse(g, p, instance);
+}
+
+LiveKind LiveSets::kindByUse(const Graph &g, const GraphProblem &p, size_t instance) const {
+  const plan::Instance &c = instances[instance];
+  const Node &n = g.node(p.nodeOf(c.made.op));
+  if (c.isOutput)
+    return n.phase == Phase::Backward ? LiveKind::ParameterGradient : LiveKind::OtherOutput;
   if (n.phase == Phase::Backward)
     return LiveKind::ActivationGradient;
   if (n.phase == Phase::Update)

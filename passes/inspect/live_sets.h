@@ -13,6 +13,7 @@ enum class LiveKind : uint8_t {
   Fetched,            // copied back from the host's memory
   Rebuilt,            // made by an inverse or by one of its helper nodes
   Encoded,            // an encoding that is kept in place of a value
+  Chunked,            // a part of a value that runs in chunks, or put together from parts
   Passing,            // made by a forward node, not read by the backward pass
   ActivationGradient, // made by a backward node, not an output
   ParameterGradient,  // made by a backward node, an output
@@ -20,7 +21,7 @@ enum class LiveKind : uint8_t {
   Workspace,
   Other // made by an update node, not an output
 };
-constexpr size_t kNumLiveKinds = 11;
+constexpr size_t kNumLiveKinds = 12;
 llvm::StringRef liveKindText(LiveKind k); // "saved activations"
 
 struct LiveTensor {
@@ -50,6 +51,8 @@ struct LiveSets {
     return g.node(p.nodeOf(made.op)).result(made.output);
   }
   LiveKind kind(const Graph &g, const GraphProblem &p, size_t instance) const;
+  // The kind by the node's phase and the readers alone, whatever the node stands for.
+  LiveKind kindByUse(const Graph &g, const GraphProblem &p, size_t instance) const;
   PeakContents peak(const Graph &g, const GraphProblem &p) const;
 };
 

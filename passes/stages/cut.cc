@@ -16,6 +16,7 @@ public:
 
   llvm::Expected<Cut> run() {
     placeForward();
+    findSeeds();
     placeBackward();
     placeSeeds();
     addUpCosts();
@@ -109,22 +110,25 @@ private:
     return last;
   }
 
-  // A backward node that reads no other node's results, such as the gradient that all begins with.
-  bool isSeed(NodeId id) const {
-    const Node &n = g_.node(id);
-    return n.phase != Phase::Forward &&
-           llvm::none_of(n.operands, [&](ValueId v) { return g_.value(v).def; });
+  // A seed is a backward node that depends on no forward node, such as the gradient that all begins
+  // with. It is where it is read first.
+  bool isSeed(NodeId id) const { return isSeed_[id.index]; }
+
+  void findSeeds() {
+    isSeed_.assign(g_.numNodes(), false);
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      isSeed_[i] = g_.node(NodeId(i)).phase != Phase::Forward &&
+                   llvm::all_of(g_.node(NodeId(i)).operands, [&](ValueId v) {
+                     const NodeId def = g_.value(v).def;
+                     return !def || isSeed_[def.index];
+                   });
   }
 
-  // A seed is where it is read first.
   void placeSeeds() {
-    std::vector<bool> isPlaced(g_.numNodes(), false);
-    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+    for (uint32_t i = uint32_t(g_.numNodes()); i-- > 0;)
       for (ValueId v : g_.node(NodeId(i)).operands)
-        if (const NodeId def = g_.value(v).def; def && isSeed(def) && !isPlaced[def.index]) {
-          isPlaced[def.index] = true;
+        if (const NodeId def = g_.value(v).def; def && isSeed(def))
           place_[def.index] = place_[i];
-        }
   }
 
   void placeBackward() {
@@ -144,6 +148,8 @@ private:
         } else if (def && !isSeed(def)) {
           if (n.phase == Phase::Backward)
             limit = std::min(limit, place_[def.index]);
+          else // an update is where what it reads is made
+            most = std::max(most, place_[def.index]);
         }
       }
       for (ValueId v : n.operands)
@@ -292,6 +298,7 @@ private:
   std::vector<uint32_t> place_;       // by node: its place in the forward order
   std::vector<uint32_t> firstReader_; // by value: the place of its first forward reader
   llvm::DenseMap<ValueId, std::vector<uint32_t>> readers_; // by input: places of forward readers
+  std::vector<bool> isSeed_; // by node
   uint32_t numPlaces_ = 0;
   std::vector<double> seconds_; // before each place, in all
   double dearest_ = 0;          // of the places

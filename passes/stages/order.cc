@@ -42,7 +42,7 @@ class Ordering {
 public:
   Ordering(const Graph &g, const std::vector<uint32_t> &stageOf, const Target &t,
            const OrderOptions &o)
-      : g_(g), stageOf_(stageOf), t_(t), o_(o), taskOf_(g.numNodes(), kNone), r_(g),
+      : g_(g), stageOf_(stageOf), t_(t), o_(o), devices_(uint32_t(o.devices.size())), taskOf_(g.numNodes(), kNone), r_(g),
         isEmitted_(g.numNodes(), false) {}
 
   OrderedGraph run() {
@@ -57,7 +57,8 @@ public:
 
 private:
   static constexpr uint32_t kNone = ~0u;
-  uint32_t deviceOf(uint32_t stage) const { return stage % o_.devices; }
+  uint32_t deviceOf(uint32_t stage) const { return stage % devices_; }
+  const std::string &nameOf(uint32_t stage) const { return o_.devices[deviceOf(stage)]; }
 
   // --- Tasks
 
@@ -117,7 +118,7 @@ private:
       }
       Task &task = tasks_[it->second];
       task.nodes.push_back(NodeId(i));
-      task.seconds += t_.seconds(g_.call(NodeId(i)));
+      task.seconds += t_.seconds(g_.call(NodeId(i))) / o_.machine.speedOf(nameOf(task.stage));
       taskOf_[i] = it->second;
       numBatches_ = std::max(numBatches_, task.batch + 1);
     }
@@ -141,7 +142,8 @@ private:
           addNeed(own, taskOf_[def.index],
                   deviceOf(stageOf_[i]) == deviceOf(stageOf_[def.index])
                       ? 0
-                      : o_.link.secondsOf(g_.type(v).bytes()));
+                      : o_.machine.linkOf(nameOf(stageOf_[def.index]), nameOf(stageOf_[i]))
+                            .secondsOf(g_.type(v).bytes()));
       }
       if (taskOf_[i] == kNone)
         through[i].assign(all.begin(), all.end());
@@ -176,7 +178,7 @@ private:
   // Forward and backward tasks of a device in the order of the schedule, which zero-bubble's weight
   // tasks are not part of.
   std::vector<uint32_t> sequenceOf(uint32_t device) const {
-    const uint32_t d = o_.devices, turns = (numStages_ + d - 1) / d;
+    const uint32_t d = devices_, turns = (numStages_ + d - 1) / d;
     const bool isGPipe = o_.order == StageOrder::GPipe;
     auto group = [&](const Task &t) { return isGPipe || turns == 1 ? 0 : t.batch / d; };
     std::vector<uint32_t> forward = sorted(device, Kind::Forward, [&](const Task &t) {
@@ -214,9 +216,9 @@ private:
   }
 
   void simulate() {
-    std::vector<std::vector<uint32_t>> left(o_.devices), weights(o_.devices);
-    std::vector<double> clock(o_.devices, 0);
-    for (uint32_t d = 0; d < o_.devices; ++d) {
+    std::vector<std::vector<uint32_t>> left(devices_), weights(devices_);
+    std::vector<double> clock(devices_, 0);
+    for (uint32_t d = 0; d < devices_; ++d) {
       left[d] = sequenceOf(d);
       std::reverse(left[d].begin(), left[d].end());
       weights[d] = sorted(d, Kind::Weights, [](const Task &t) { return t.batch; });
@@ -227,7 +229,7 @@ private:
       uint32_t device = kNone;
       bool isWeights = false;
       double best = std::numeric_limits<double>::infinity();
-      for (uint32_t d = 0; d < o_.devices; ++d) {
+      for (uint32_t d = 0; d < devices_; ++d) {
         const double next =
             left[d].empty() ? best : std::max(clock[d], readyAt(tasks_[left[d].back()]));
         const double weight =
@@ -263,7 +265,7 @@ private:
   uint32_t firstLeft(const std::vector<std::vector<uint32_t>> &left,
                      const std::vector<std::vector<uint32_t>> &weights, bool &isWeights) const {
     for (isWeights = false;; isWeights = true)
-      for (uint32_t d = 0; d < o_.devices; ++d)
+      for (uint32_t d = 0; d < devices_; ++d)
         if (!(isWeights ? weights[d] : left[d]).empty())
           return d;
   }
@@ -325,6 +327,7 @@ private:
   const std::vector<uint32_t> &stageOf_;
   const Target &t_;
   const OrderOptions &o_;
+  const uint32_t devices_;
   uint32_t numStages_ = 0, numBatches_ = 0;
   std::vector<bool> isForWeights_; // by node
   std::vector<Task> tasks_;

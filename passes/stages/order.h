@@ -3,6 +3,7 @@
 
 #include "ir/graph.h"
 #include "ir/target.h"
+#include "passes/stages/machine.h"
 
 namespace isthmus {
 
@@ -16,17 +17,10 @@ constexpr StageOrder kStageOrders[] = {StageOrder::GPipe, StageOrder::OneFOneB,
                                        StageOrder::Interleaved, StageOrder::ZeroBubble};
 llvm::StringRef stageOrderName(StageOrder o); // "gpipe", "1f1b", "interleaved", "zero-bubble"
 
-// What a person may say about the time that a message takes.
-struct LinkTimes {
-  double latencySeconds = 5e-6;
-  double bytesPerSecond = 5e9;
-  double secondsOf(int64_t bytes) const { return latencySeconds + double(bytes) / bytesPerSecond; }
-};
-
 struct OrderOptions {
   StageOrder order = StageOrder::OneFOneB;
-  uint32_t devices = 1; // stage s is on device s % devices
-  LinkTimes link;
+  std::vector<std::string> devices; // stage s is on devices[s % devices.size()]
+  Machine machine;
 };
 
 // `g` in micro-batches, with its nodes in another order: `stageOf` says the stage of each node.

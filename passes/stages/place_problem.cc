@@ -100,8 +100,14 @@ private:
     const Node *n = nodeOf(i);
     if (n && n->op->is(kReceive))
       op.inputs.clear(); // the token comes from another place
-    if (n && isWaitForSend(*n)) // it reads the send alone, which holds what is sent
+    // It reads the send alone, which holds what is sent. Nothing reads it, and it has to run: it is
+    // an output, of no bytes and no view.
+    if (n && isWaitForSend(*n)) {
       op.inputs.erase(op.inputs.begin());
+      op.viewOf = plan::Op::kNoView;
+      op.outputBytes = {0};
+      out_[place].problem.outputs.push_back({now_[place][i], 0});
+    }
     for (plan::Read &r : op.inputs) {
       ISTHMUS_CHECK(now_[place][r.op] != kNone, "an op reads what another place has");
       r.op = now_[place][r.op];
@@ -112,6 +118,7 @@ private:
       return;
     if (n->op->is(kSend)) {
       op.viewOf = 0;
+      op.outputBytes.clear();
       op.donations.clear();
     }
     std::optional<plan::Read> &last = lastStart_[place];

@@ -13,7 +13,7 @@ double StepTimes::bubble() const {
 }
 
 // The list has every send before its receive, and every wait behind both ends: one pass suffices.
-StepTimes simulateStep(const Graph &g, const Target &t, const LinkTimes &link) {
+StepTimes simulateStep(const Graph &g, const Target &t, const Machine &machine) {
   const Places places(g);
   StepTimes times;
   times.places.resize(places.count());
@@ -28,7 +28,8 @@ StepTimes simulateStep(const Graph &g, const Target &t, const LinkTimes &link) {
     if (n.op->is(kSend)) {
       const uint32_t to = places.find(n.attrs.getString("to")).value_or(place);
       double &free = linkFree[{place, to}];
-      free = std::max(free, now) + link.secondsOf(g.type(n.operands[0]).bytes());
+      free = std::max(free, now) + machine.linkOf(places.name(place), n.attrs.getString("to"))
+                                       .secondsOf(g.type(n.operands[0]).bytes());
       complete[i] = free;
     } else if (n.op->is(kReceive)) {
       if (!n.operands.empty())
@@ -40,7 +41,8 @@ StepTimes simulateStep(const Graph &g, const Target &t, const LinkTimes &link) {
       if (g.node(start).op->is(kSend))
         now = std::max({now, complete[start.index], taken[start.index]});
     } else {
-      const double seconds = t.seconds(g.call(NodeId(i)));
+      const double seconds =
+          t.seconds(g.call(NodeId(i))) / machine.speedOf(places.name(place));
       now += seconds;
       times.places[place].busy += seconds;
     }

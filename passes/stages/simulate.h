@@ -2,7 +2,8 @@
 #pragma once
 
 #include "ir/target.h"
-#include "passes/stages/order.h"
+#include "passes/stages/machine.h"
+#include <vector>
 
 namespace isthmus {
 
@@ -21,6 +22,6 @@ struct StepTimes {
 // `g` has messages; each device runs its nodes in their order. A message takes the link from the
 // moment at which it is sent, behind those before it on the same link; it is received once both
 // ends have come to it.
-StepTimes simulateStep(const Graph &g, const Target &t, const LinkTimes &link);
+StepTimes simulateStep(const Graph &g, const Target &t, const Machine &machine);
 
 } // namespace isthmus

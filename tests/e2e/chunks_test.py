@@ -114,7 +114,7 @@ class Refusals(Chunks):
         }.items():
             with self.subTest(request):
                 self.refused(model, LOSS, f"--chunk={request}", says=says, code=1)
-        self.refused(model, LOSS, "--microbatches=1", says="--microbatches")
+        self.refused(model, LOSS, "--microbatches=0", says="--microbatches")
         self.refused(model, LOSS, "--microbatches=3", says="there can be 2 at most", code=1)
 
     def test_a_file_that_lies(self):

@@ -1,6 +1,8 @@
 // Tests the pictures of graphs: their boxes, arrows, legends and escaped names.
 
+#include "passes/inspect/changes.h"
 #include "passes/inspect/dot.h"
+#include "passes/inspect/neighbourhood.h"
 
 #include "tests/passes/small_graphs.h"
 #include "tools/zoo/zoo.h"
@@ -193,6 +195,107 @@ TEST(RenderSvg, TellsOfASignal) {
 
 TEST(RenderSvg, TellsHowToGetGraphviz) {
   EXPECT_NE(failureWith("").find("install Graphviz"), std::string::npos);
+}
+
+// --- Folded pictures, and parts
+
+// Five layers of a product and a tanh, the third with another size.
+Graph layers() {
+  Graph g("layers");
+  ValueId v = addInput(g, "x", Type(DType::F32, {4, 4}));
+  Builder build(g);
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = "layer" + std::to_string(i);
+    ValueId w = addInput(g, name + ".weight", Type(DType::F32, {4, 4}), InputKind::Param);
+    v = build.create("matmul", {v, w}, {}, name + ".product");
+    v = build.create(i == 2 ? "exp" : "tanh", {v}, {}, name + ".<act>");
+  }
+  g.addOutput(v);
+  return g;
+}
+
+TEST(Dot, LayersThatAreAlikeAreDrawnOnce) {
+  const Graph g = layers();
+  const std::string text = foldedDotText(g, {.depth = 1, .us = std::vector<double>(10, 500)});
+  EXPECT_EQ(count(text, "label=<<b>"), 4) << "the title and three boxes\n" << text;
+  EXPECT_TRUE(contains(text, "<b>layer0 to layer1, 2 alike</b>")) << text;
+  EXPECT_TRUE(contains(text, "4 nodes, 256 B, 2.0 ms")) << text;
+  EXPECT_TRUE(contains(text, "<b>layer2</b>"));
+  EXPECT_TRUE(contains(text, "<b>layer3 to layer4, 2 alike</b>"));
+  EXPECT_EQ(count(text, " -> "), 2) << "from the first two to the third, to the last two";
+}
+
+TEST(Dot, DeeperModulesAreFramed) {
+  const std::string text = foldedDotText(layers(), {.depth = 2});
+  EXPECT_TRUE(contains(text, "label=<layer0 to layer1, 2 alike>")) << text;
+  EXPECT_EQ(count(text, "<b>product</b>"), 3);
+  EXPECT_EQ(count(text, "<b>&lt;act&gt;</b>"), 3);
+  EXPECT_EQ(count(text, "style=dashed"), 2) << "each of two to the next";
+  EXPECT_FALSE(contains(text, " ms"));
+}
+
+TEST(Dot, AFoldedPictureIsReadableByItself) {
+  const Graph g = llvm::cantFail(buildZoo("mlp", {{"depth", "400"}, {"width", "8"}}));
+  const std::string text = foldedDotText(g);
+  EXPECT_LE(count(text, "fillcolor="), 40);
+  EXPECT_TRUE(contains(text, "alike")) << text;
+  EXPECT_FALSE(contains(foldedDotText(Graph("none")), "fillcolor"));
+}
+
+TEST(Dot, FoldedPicturesAreDrawn) {
+  Rewritten r;
+  for (unsigned depth : {0u, 1u, 5u}) {
+    auto svg = renderSvg(foldedDotText(r.g, {.depth = depth}));
+    ASSERT_TRUE(bool(svg)) << llvm::toString(svg.takeError());
+    EXPECT_TRUE(contains(*svg, "recomputed"));
+  }
+}
+
+TEST(Dot, APartOfAGraph) {
+  const Graph g = layers();
+  const ValueId middle = g.find("layer2.product");
+  auto names = [&](unsigned hops) {
+    std::string text;
+    for (NodeId n : nodesAround(g, {middle}, hops))
+      text += g.nodeName(n).str() + " ";
+    return text;
+  };
+  EXPECT_EQ(names(0), "layer2.product ");
+  EXPECT_EQ(names(1), "layer1.<act> layer2.product layer2.<act> ");
+  EXPECT_EQ(names(2), "layer1.product layer1.<act> layer2.product layer2.<act> layer3.product ");
+  const std::string text = dotText(g, {.only = nodesAround(g, {middle}, 1)});
+  EXPECT_TRUE(contains(text, "</b>: 3 of 10 nodes")) << text;
+  EXPECT_EQ(count(text, "and 1 more neighbours"), 2) << "before the first, behind the last";
+  EXPECT_EQ(count(text, " -> "), 2);
+  EXPECT_FALSE(contains(text, "<b>input</b>")) << "no node that is drawn reads it";
+  // An input stands for its readers.
+  EXPECT_EQ(nodesAround(g, {g.find("x")}, 0), std::vector<NodeId>{NodeId(0)});
+}
+
+TEST(Dot, WhatDistinguishesTwoGraphs) {
+  const Graph a = layers();
+  Graph b("other");
+  ValueId x = addInput(b, "x", Type(DType::F32, {4, 4}));
+  ValueId w = addInput(b, "layer0.weight", Type(DType::F32, {4, 4}), InputKind::Param);
+  Builder build(b);
+  ValueId product = build.create("matmul", {x, w}, {}, "layer0.product");
+  ValueId act = build.create("exp", {product}, {}, "layer0.<act>");
+  b.addOutput(build.create("neg", {act}, {}, "last"));
+
+  const Changes c = changesOf(a, b);
+  EXPECT_EQ(c.of[0], Change::Same);
+  EXPECT_EQ(c.of[1], Change::Changed) << "exp is no tanh";
+  EXPECT_EQ(c.of[2], Change::New);
+  ASSERT_EQ(c.gone.size(), 1u);
+  EXPECT_EQ(b.nodeName(c.gone[0]), "last");
+  const std::string text = dotText(a, {.other = &b});
+  EXPECT_EQ(count(text, "penwidth=4"), 9);
+  EXPECT_TRUE(contains(text, "only in the other graph")) << text;
+  EXPECT_TRUE(contains(text, "n1 -> g2")) << text;
+  EXPECT_TRUE(contains(text, "not in the other graph"));
+  auto svg = renderSvg(text);
+  EXPECT_TRUE(bool(svg)) << llvm::toString(svg.takeError());
+  EXPECT_EQ(count(dotText(a, {.other = &a}), "penwidth=4"), 0);
 }
 
 } // namespace

@@ -170,6 +170,11 @@ static llvm::Expected<Target> targetOf(const isthmus_target *given,
 static llvm::Error describe(isthmus_compiled &c, const Target &target) {
   const Graph &g = c.compiled.graph;
   const Layout &layout = c.compiled.layout;
+  if (!c.compiled.programs.empty())
+    return makeError(ErrorKind::Unsupported,
+                     "the graph has nodes on {0} devices, and this call plans for one: erase their "
+                     "devices (@cpu:1), or run `isthmus opt`",
+                     c.compiled.programs.size());
   auto problem = extractProblem(g, target);
   if (!problem)
     return problem.takeError();

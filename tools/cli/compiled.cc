@@ -70,6 +70,8 @@ llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const P
   o.ways = waysOf(plan);
   o.chunks = plan.chunks;
   o.microBatches = plan.microBatches.value_or(0);
+  if (plan.batchNorm == kMicroNorm)
+    o.step.normParts = o.microBatches;
   if (plan.hasStages)
     o.stages = plan.stages;
   o.memoryLimitBytes = plan.memoryLimit;

@@ -85,8 +85,8 @@ private:
   }
 
   std::string nodeText(const Graph &g, NodeId n) const {
-    return llvm::formatv("{0} ({1}, {2}, node {3} of {4})", valueText(g.nodeName(n)), g.node(n).op->name,
-                         phaseName(g.node(n).phase), n.index + 1, g.numNodes());
+    return llvm::formatv("{0} ({1}, {2}, node {3} of {4})", valueText(g.nodeName(n)),
+                         g.node(n).op->name, phaseName(g.node(n).phase), n.index + 1, g.numNodes());
   }
 
   std::string typeText(ValueId v) const { return g_.type(v).str(); }
@@ -130,7 +130,7 @@ private:
 
   static std::string kindText(LiveKind k) {
     static const char *const kShort[kNumLiveKinds] = {
-        "saved",   "recomputed", "fetched",            "rebuilt", "encoded",   "passing",
+        "saved",    "recomputed",         "fetched", "rebuilt",   "encoded", "chunk", "passing",
         "gradient", "parameter gradient", "output",  "workspace", "other"};
     return kShort[size_t(k)];
   }
@@ -142,14 +142,10 @@ private:
 
   void decisions() {
     section("What becomes of the tensors");
-    static const char *const kTexts[] = {"kept for the backward pass",
-                                         "recomputed",
-                                         "copied to the host and back",
-                                         "rebuilt by inverses",
-                                         "kept as a smaller value",
-                                         "outputs",
-                                         "not needed by the backward pass",
-                                         "gradients"};
+    static const char *const kTexts[] = {"kept for the backward pass",      "recomputed",
+                                         "copied to the host and back",     "rebuilt by inverses",
+                                         "kept as a smaller value",         "outputs",
+                                         "not needed by the backward pass", "gradients"};
     Table totals({false, true, true, false});
     for (size_t k = 0; k < std::size(kTexts); ++k)
       if (const Explanation::Total &t = e_.why.totals[k]; t.tensors)

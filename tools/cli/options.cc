@@ -273,12 +273,13 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
                   "run the whole step in so many parts of the batch, axis 0 of all inputs; where a "
                   "node needs the whole batch, such as a batch norm, the parts meet")
       ->group(group)
-      ->check(CLI::Range(int64_t(2), int64_t(1) << 40));
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   verb.add_option("--batch-norm", o.batchNorm,
                   "with --microbatches: whole, batch norms take the statistics of the whole batch, "
-                  "as without micro-batches; default: whole")
+                  "as without micro-batches; micro, those of each micro-batch, and running averages "
+                  "move once, by those of the whole batch; default: whole")
       ->group(group)
-      ->check(CLI::IsMember({"whole"}));
+      ->check(CLI::IsMember({kMicroNorm, kWholeNorm}));
   addStageFlags(verb, o);
   verb.add_option("--max-inverse-error", o.maxInverseError,
                   "with --allow=invert: the largest error of a rebuilt tensor, as a share of its "

@@ -25,6 +25,9 @@ constexpr const char *kAutoLayout = "auto", *kFirstLayout = "channels-first",
 constexpr const char *kRecomputeWay = "recompute", *kInvertWay = "invert", *kFetchWay = "fetch",
                      *kEncodeWay = "encode", *kChunkWay = "chunk";
 
+// Words of --batch-norm.
+constexpr const char *kMicroNorm = "micro", *kWholeNorm = "whole";
+
 struct ModelOptions {
   std::string model; // path, or "-"
   std::string loss;  // empty: the loss that the file names
@@ -67,6 +70,7 @@ struct PlanFlags {
   std::string batchNorm; // of micro-batches; empty: whole
   StageOptions stages;
   bool hasStages = false; // an option asks for them
+  std::string machine;    // a file; empty: none
   std::optional<int64_t> hostMemory; // bytes; none: no bound
   std::optional<double> link;        // bytes a second; none: the device's own rate
   std::optional<double> maxInverseError;

@@ -61,10 +61,13 @@ llvm::Error writePicture(const Graph &g, llvm::ArrayRef<ValueId> checkpoints,
                          const std::string &path) {
   DotOptions options;
   options.kept.assign(checkpoints.begin(), checkpoints.end());
-  std::string text = dotText(g, options);
+  return writePicture(dotText(g, options), path);
+}
+
+llvm::Error writePicture(const std::string &dot, const std::string &path) {
   if (!llvm::StringRef(path).endswith(".svg"))
-    return writeFileAtomically(path.empty() ? "-" : path, text);
-  auto svg = renderSvg(text);
+    return writeFileAtomically(path.empty() ? "-" : path, dot);
+  auto svg = renderSvg(dot);
   if (!svg)
     return svg.takeError();
   return writeFileAtomically(path, *svg);

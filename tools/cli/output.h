@@ -22,5 +22,6 @@ llvm::Error writeGraph(const Graph &g, const std::string &path, const std::strin
 // output.
 llvm::Error writePicture(const Graph &g, llvm::ArrayRef<ValueId> checkpoints,
                          const std::string &path);
+llvm::Error writePicture(const std::string &dot, const std::string &path);
 
 } // namespace isthmus

@@ -2,6 +2,7 @@
 
 #include "ir/spelling.h"
 #include "ir/name_list.h"
+#include "passes/compile/machine_json.h"
 #include "tools/cli/exit.h"
 #include "tools/cli/verb.h"
 #include "llvm/ADT/StringExtras.h"
@@ -127,7 +128,16 @@ void addStageFlags(CLI::App &verb, PlanFlags &o) {
   add("--checkpoint", into(o.stages.checkpoint, checkpointOption),
       "which micro-batches recompute what a stage keeps for its backward pass: always, "
       "except_last, never, or auto, as the budget has it; default: auto");
-  add("--devices", into(o.stages.devices, devicesOption),
+  add("--devices",
+      [&o](llvm::StringRef text, llvm::StringRef name) -> llvm::Error {
+        auto devices = devicesOption(text, name);
+        if (!devices)
+          return devices.takeError();
+        o.stages.machine.devices.clear();
+        for (const std::string &device : *devices)
+          o.stages.machine.devices.push_back({device, std::nullopt, 1});
+        return llvm::Error::success();
+      },
       "where the stages run, such as cpu:0,cpu:1: stage s on device s, and on from the first "
       "again if there are fewer; default: cpu:0, cpu:1, ...");
   add("--balance",
@@ -136,6 +146,29 @@ void addStageFlags(CLI::App &verb, PlanFlags &o) {
       },
       "the stages' shares of the cost, such as 2,1,1, or names of values behind which stages end, "
       "such as %h1,%h2; default: equal shares");
+}
+
+void addMachineFlag(CLI::App &verb, PlanFlags &o) {
+  addPathOption(verb, "--machine", o.machine,
+                "devices with their memory and speed, and the links between them, a JSON file "
+                "(docs/stages.md): each device is planned within its memory; --stages is the number "
+                "of its devices, if it is not given")
+      ->group("Plan options");
+}
+
+llvm::Error readMachineFlag(PlanFlags &o) {
+  if (o.machine.empty())
+    return llvm::Error::success();
+  if (!o.stages.machine.devices.empty())
+    return usageError("--machine names the devices, so --devices has no meaning beside it");
+  auto machine = readMachine(o.machine);
+  if (!machine)
+    return machine.takeError();
+  o.stages.machine = std::move(*machine);
+  if (o.stages.stages == 0)
+    o.stages.stages = uint32_t(o.stages.machine.devices.size());
+  o.hasStages = true;
+  return llvm::Error::success();
 }
 
 llvm::Error checkStages(const PlanFlags &o) {
@@ -147,7 +180,7 @@ llvm::Error checkStages(const PlanFlags &o) {
     return usageError("--balance names {0} values, for --stages={1}; expected one fewer than "
                       "stages, behind each of which the next stage begins",
                       s.ends.size(), s.stages);
-  if (s.order == StageOrder::Interleaved && (s.devices.empty() || s.devices.size() >= s.stages))
+  if (s.order == StageOrder::Interleaved && (s.machine.devices.empty() || s.machine.devices.size() >= s.stages))
     return usageError("--schedule=interleaved needs more stages than devices; give, for example, "
                       "--stages=4 --devices=cpu:0,cpu:1");
   return llvm::Error::success();

@@ -4,6 +4,7 @@
 #include "tools/cli/first_step.h"
 #include "tools/cli/model.h"
 #include "tools/cli/processes.h"
+#include "tools/cli/stage_flags.h"
 
 namespace isthmus {
 
@@ -19,14 +20,18 @@ bool runsForwardAlone(const ModelOptions &model, const PlanFlags &plan, const Gr
 
 llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const PlanFlags &plan,
                                             const std::string &deviceName, CommandPaths &paths,
-                                            ForwardAlone forward) {
+                                            ForwardAlone forward, LossOfStep loss) {
   if (llvm::Error e = checkOptions(model))
     return e;
   if (llvm::Error e = checkOptions(plan))
     return e;
   paths.reads("MODEL", model.model);
   paths.reads("--costs", plan.costs);
+  paths.reads("--machine", plan.machine);
   if (llvm::Error e = paths.check())
+    return e;
+  PlanFlags withMachine = plan;
+  if (llvm::Error e = readMachineFlag(withMachine))
     return e;
   auto device = openDevice(deviceName, deviceOptions(model, plan));
   if (!device)
@@ -37,14 +42,15 @@ llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const Pla
   auto g = loadModel(model, paths, *given);
   if (!g)
     return g.takeError();
-  auto options = compileOptions(model, plan, *given);
+  auto options = compileOptions(model, withMachine, *given);
   if (!options)
     return options.takeError();
   divideAmongProcesses(*g, *options);
   options->firstStep = firstStepOn(**device, *given, model.seed);
   if (forward == ForwardAlone::Allowed && runsForwardAlone(model, plan, *g, options->step))
     options->differentiates = false;
-  else if (llvm::Error e = checkDifferentiates(*g, model))
+  else if (llvm::Error e = loss == LossOfStep::Refused ? checkDifferentiates(*g, model)
+                                                       : llvm::Error::success())
     return e;
   return StepToCompile{std::move(*device), std::move(*g), std::move(*options), std::move(*given)};
 }

@@ -17,11 +17,15 @@ struct StepToCompile {
 // What to do with a model that is not differentiated if neither the flags nor the file ask for a
 // gradient: run its forward part alone, or fail, since there is nothing to plan.
 enum class ForwardAlone : bool { Refused, Allowed };
+// Whether --loss and --wrt are an error for a model that is differentiated. They are not where the
+// command has another model too, for which they may be meant.
+enum class LossOfStep : bool { Refused, Ignored };
 
 // Checks the flags and the command's paths, then opens the device and loads the model.
 llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const PlanFlags &plan,
                                             const std::string &device, CommandPaths &paths,
-                                            ForwardAlone forward = ForwardAlone::Refused);
+                                            ForwardAlone forward = ForwardAlone::Refused,
+                                            LossOfStep loss = LossOfStep::Refused);
 
 // Whether the forward part alone runs; a note says so. `step` holds the options of the flags.
 bool runsForwardAlone(const ModelOptions &model, const PlanFlags &plan, const Graph &g,

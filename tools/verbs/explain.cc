@@ -1,6 +1,7 @@
 #include "ir/file.h"
 #include "tools/cli/explanation.h"
 #include "tools/cli/report_json.h"
+#include "tools/cli/stage_flags.h"
 #include "tools/cli/stages_text.h"
 #include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"
@@ -51,10 +52,10 @@ llvm::Error explainPlan(const Options &o) {
   if (!step)
     return step.takeError();
   auto &[device, g, compile, given] = *step;
-  if (!o.plan.any() && g.wasPlanned())
+  if (!o.plan.any() && o.plan.machine.empty() && g.wasPlanned())
     Console::get().note("the graph is rewritten already, and is explained as it is; with "
                         "--policy, --checkpoints or --budget it is planned anew");
-  else if (!o.plan.any())
+  else if (!o.plan.any() && o.plan.machine.empty())
     compile.plan = PolicyOptions();
   const Target &target = device->target();
   auto c = compiled(std::move(g), compile, target);
@@ -81,6 +82,7 @@ VerbBody setUp(CLI::App &app) {
   auto o = std::make_shared<Options>();
   addModelOptions(app, o->model);
   addPlanFlags(app, o->plan);
+  addMachineFlag(app, o->plan);
   app.add_option("--device", o->device, "the device that sizes and workspaces are meant for")
       ->capture_default_str();
   app.add_option("--top", o->top, "how many tensors to show, the largest first")

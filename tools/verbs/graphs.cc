@@ -1,4 +1,4 @@
-// Verbs that make a graph or show one: import, zoo, dot.
+// Verbs that make a graph: import, zoo.
 
 #include "tools/cli/graph_product.h"
 #include "tools/cli/model.h"
@@ -64,47 +64,6 @@ VerbBody setUpZoo(CLI::App &app) {
   return [o] { return zoo(*o); };
 }
 
-struct DotCall {
-  ModelOptions model;
-  std::string output;
-};
-
-llvm::Error dot(const DotCall &o) {
-  if (llvm::Error e = checkOptions(o.model))
-    return e;
-  if (llvm::Error e = checkPicturePath(o.output))
-    return e;
-  auto given = readInputs(o.model.inputs);
-  if (!given)
-    return given.takeError();
-  CommandPaths paths;
-  paths.reads("MODEL", o.model.model);
-  paths.writes("-o", o.output.empty() ? "-" : o.output);
-  if (llvm::Error e = paths.check())
-    return e;
-  auto model = loadModel(o.model, paths, *given);
-  if (!model)
-    return model.takeError();
-  auto options = compileOptions(o.model, {}, *given);
-  if (!options)
-    return options.takeError();
-  options->differentiates = !o.model.loss.empty();
-  if (options->differentiates)
-    if (llvm::Error e = checkDifferentiates(*model, o.model))
-      return e;
-  auto g = prepared(std::move(*model), *options);
-  if (!g)
-    return g.takeError();
-  return writePicture(*g, {}, o.output);
-}
-
-VerbBody setUpDot(CLI::App &app) {
-  auto o = std::make_shared<DotCall>();
-  addModelOptions(app, o->model);
-  addPathOption(app, "-o,--output", o->output, "G.dot or G.svg; default: DOT on standard output");
-  return [o] { return dot(*o); };
-}
-
 } // namespace
 
 const Verb kImport = {"import", "turns an ONNX file into the text form",
@@ -113,6 +72,5 @@ const Verb kZoo = {"zoo", "makes a graph of a well-known network",
                    "isthmus zoo resnet --depth=50 --batch=8 -o resnet50.isth\n"
                    "  isthmus zoo glow --depth=8 --levels=2 --width=64 --shape=1x8x8 -o glow.isth",
                    setUpZoo};
-const Verb kDot = {"dot", "draws a graph", "isthmus dot mlp.isth --loss=mean -o mlp.svg", setUpDot};
 
 } // namespace isthmus

@@ -1,5 +1,6 @@
 #include "tools/cli/console.h"
 #include "tools/cli/output.h"
+#include "tools/cli/stage_flags.h"
 #include "tools/cli/stages_text.h"
 #include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"
@@ -28,7 +29,7 @@ llvm::Error opt(const Options &o) {
   if (!step)
     return step.takeError();
   auto &[device, g, options, given] = *step;
-  if (!o.plan.any())
+  if (!o.plan.any() && o.plan.machine.empty())
     options.plan = PolicyOptions(); // a rewritten graph is planned anew, not kept
   auto c = compiled(std::move(g), options, device->target(), o.report);
   if (!c)
@@ -67,6 +68,7 @@ VerbBody setUp(CLI::App &app) {
   auto o = std::make_shared<Options>();
   addModelOptions(app, o->model);
   addPlanFlags(app, o->plan);
+  addMachineFlag(app, o->plan);
   app.add_option("--device", o->device, "the device that sizes and workspaces are meant for")
       ->capture_default_str();
   addPathOption(app, "-o,--output", o->output,

@@ -6,6 +6,6 @@
 namespace isthmus {
 
 extern const Verb kOpt, kRun, kTrain, kPlan, kExplain, kProfile, kVerify, kGrad, kInvert, kImport,
-    kZoo, kDot, kSweep, kOps, kDevices, kSelftest;
+    kZoo, kDot, kViewVerb, kSweep, kOps, kDevices, kSelftest;
 
 } // namespace isthmus

@@ -288,7 +288,7 @@ class Errors(unittest.TestCase):
 
     def test_options(self):
         for options, kind, text in (
-            ({"budget": "50%", "bugdet": 1}, isthmus.BadInput, "'bugdet' is no option of the backend 'isthmus': those are budget, kernels"),
+            ({"budget": "50%", "bugdet": 1}, isthmus.BadInput, "'bugdet' is no option of the backend 'isthmus' (did you mean 'budget'?): those are budget, kernels"),
             ({}, isthmus.BadInput, "needs a budget, such as"),
             ({"kernels": "aot_eager"}, isthmus.BadInput, "needs a budget, such as"),
             ({"budget": "much"}, isthmus.BadInput, "much"),
@@ -314,7 +314,7 @@ class Errors(unittest.TestCase):
         def function(x):
             return torch.sin(x).exp().tanh()
 
-        error = self.error(function, self.x, budget=100)
+        error = self.error(function, self.x, budget=1024)
         self.assertIsInstance(error, isthmus.CannotBeMet)
         least = int(str(error).partition("the least peak that was found for this graph is ")[2].split()[0])
         isthmus.torch.reset()

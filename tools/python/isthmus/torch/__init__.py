@@ -3,13 +3,15 @@
     model = torch.compile(model, backend="isthmus", options={"budget": "2GiB"})
 
 The backend plans the graph of the training step: it saves each tensor for the backward or recomputes it there, so that the peak of the step
-stays within the budget at the least cost that is found.
+stays within the budget at the least cost that is found. `fit` takes what the whole training may hold of its device instead.
 """
 
 from . import hooks
 from .backend import backend
 from .cost_file import measure
+from .device.ledger import Ledger
 from .explanation import Explanation, GraphExplanation, explain
+from .fitting import fit
 from .options import Options
 from .partitioner import Partitioner
 from .peak import measured_peak
@@ -20,12 +22,14 @@ __all__ = [
     "Explanation",
     "GraphExplanation",
     "GraphReport",
+    "Ledger",
     "Options",
     "Partitioner",
     "Report",
     "StepReport",
     "backend",
     "explain",
+    "fit",
     "measure",
     "measured_peak",
     "report",

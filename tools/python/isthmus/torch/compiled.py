@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +15,11 @@ from ..errors import CannotBeMet
 from ..planning import Plan
 from . import hooks, reports
 from .graph.joint import Joint
+from .graph.sizes import STRIDES
 from .inductor.limits import Limits
 from .plans.attempt import Attempt, Origin, Role, add_report
-from .plans.learned import Learned
+from .plans.by_size import BySize, Entry, Sizes, with_room
+from .plans.learned import Learned, Made
 from .plans.planner import Planner
 from .plans.search import Search
 from .ranks import agreement
@@ -38,6 +42,25 @@ class Variant:
         return self.run(*arguments)
 
 
+@dataclass(eq=False)
+class _Planned:
+    """A plan of a graph alone for some sizes."""
+
+    variant: Variant
+    report: reports.GraphReport
+    part: Part
+    sizes: Sizes
+
+
+def _told(sizes: Sizes) -> str:
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())
+
+
+def is_of(part: Part | None, joint: Joint) -> bool:
+    """Returns True if a graph, traced again, is the one that the part is of."""
+    return part is not None and agreement.digest_of(joint.problem) == agreement.digest_of(part.problem)
+
+
 class Compiled:
     """The callable that torch.compile calls in place of a graph."""
 
@@ -50,10 +73,22 @@ class Compiled:
         self._planner = planner
         self._hints = hooks.hints_of(self._region.inputs)
         self._largest: dict[str, int] = {}  # by name, the largest size that it has run with
-        self._origin = Origin(hooks.break_after(gm), tuple(self._hints.values()))
+        self._ranges, known = hooks.ranges_of(gm, inputs, planner.options.sizes)
+        self._steps.note_names(known)
+        self._planned_for = {name: max(hint, self._ranges.get(name, (0, hint))[1]) for name, hint in self._hints.values()}
+        """By the name of its symbol, each size for which `first` is planned."""
+        self.sizes: dict[str, int] = {}
+        """The sizes of the latest call."""
+        self._table: BySize[_Planned] = BySize()
+        self._current: _Planned | None = None
+        self._parts: dict[tuple[int, ...], Part] = {}  # by the sizes of a call
+        self._joint: Made | None = None  # with the joint graph; None: no size is symbolic
+        self._ends = hooks.break_after(gm)
         self._of_code: Mapping[str, int] = {}
         """What the first plan has learned of the code of ops."""
         self.report: reports.GraphReport | None = None
+        self._steps.look_at_device(only_first=True)  # other graphs of the step may have run
+        self._left_bytes = self._steps.options.left_bytes
         self._steps.compiles()
         self._steps.is_under_ddp |= hooks.is_under_ddp()
         self._scheduled: dict[Schedule, Variant] = {}
@@ -62,9 +97,12 @@ class Compiled:
         self._least: Variant | None = None
         self.unmet: CannotBeMet | None = None
         # The graph will share the budget with other graphs.
-        self.has_others = bool(self._origin.ends or hooks.buckets_follow() or self._steps.has_others)
+        self.has_others = bool(self._ends or hooks.buckets_follow() or self._steps.has_others)
         self.first, made = self._made(_ByItself(self, True, self.has_others), gm, inputs)
         self._of_code = made.learned.of_code
+        if self._hints and made.made is not None:
+            self._joint = made.made
+            self._remember()
         if self.has_others:
             self._least = self.first
 
@@ -81,8 +119,12 @@ class Compiled:
     def __call__(self, *arguments: Any) -> Any:
         if self.part is None or hooks.is_tried_out(arguments):
             return self.first(*arguments)
+        if self._steps.options.left_bytes != self._left_bytes:
+            self._keep_within(self._steps.options.left_bytes or 0)
         if self._hints:
-            self._compare_sizes(self.part, arguments)
+            self.sizes = {name: int(arguments[k]) for k, (name, _) in self._hints.items()}
+            if not self.has_bytes:
+                self._compare_sizes(self.part)
         steps = self._steps
         call = steps.begin(self, arguments)
         with steps.running(call):
@@ -90,51 +132,194 @@ class Compiled:
         steps.follow(call, results)
         return results
 
-    def _compare_sizes(self, part: Part, arguments: Sequence[Any]) -> None:
-        """Warns about larger sizes. A plan is made for the sizes of one call: for other sizes it is correct, but its promised peak is
-        not."""
-        larger = {name: int(arguments[k]) for k, (name, hint) in self._hints.items() if int(arguments[k]) > hint}
+    def _keep_within(self, left_bytes: int) -> None:
+        """Plans the graph anew if its plan takes more than a total leaves by now."""
+        assert self.report is not None
+        if max(self.report.planned_peak_bytes, self.report.inductor_peak_bytes or 0) > left_bytes:
+            self._steps.compiles()
+            self._table, self._least = BySize(), None
+            self.first = self._again(_ByItself(self, True, self.has_others))[0]
+        else:
+            self.report = reports.budgeted(self.report, left_bytes)
+            self._table = BySize()
+        self._left_bytes = left_bytes
+        if self._joint is not None:
+            self._remember()
+
+    def _compare_sizes(self, part: Part) -> None:
+        """Warns about larger sizes than those of the plan, for which the share of the first sizes' peak is no promise."""
+        larger = {name: size for name, size in self.sizes.items() if size > self._planned_for[name]}
         if larger and any(size > self._largest.get(name, 0) for name, size in larger.items()):
             self._largest.update(larger)
             self._steps.grows()
         if larger and reports.note_larger(part.name, larger):
-            planned = ", ".join(f"{name}={hint}" for name, hint in self._hints.values())
-            found = ", ".join(f"{name}={size}" for name, size in larger.items())
             warnings.warn(
-                f"graph {part.name} was planned for {planned} and runs with {found}: its peak may be above the budget; to have a "
-                f"plan for each size, compile with dynamic=False, or call it with the largest first",
+                f"graph {part.name} was planned for {_told(self._planned_for)} and runs with {_told(larger)}: its peak may be above the budget; a budget "
+                f"in bytes is kept for every size, and so is one for the largest sizes, if they are given by torch._dynamo.mark_dynamic or the "
+                f"option sizes",
                 stacklevel=2,
             )
+
+    # --- plans for the sizes of a call
+
+    def by_itself(self) -> Variant:
+        """Returns the variant of this graph alone for the sizes of the latest call. Raises CannotBeMet before anything runs."""
+        if self._joint is not None and self.has_bytes:
+            is_known = self._table.knows(self.sizes)
+            entry = self._table.find(self.sizes)
+            if entry is None:
+                planned = self._planned_at(self.sizes)
+            elif entry.cost and not is_known:  # a cheaper plan for smaller sizes may hold for these too
+                planned = self._holding(self._with_room(self.sizes), entry.cost) or self._holding(self.sizes, entry.cost) or entry.planned
+                self._table.find(self.sizes)
+            else:
+                planned = entry.planned
+            if planned is not self._current:
+                self._use(planned)
+        return self.first
+
+    def _planned_at(self, sizes: Sizes) -> _Planned:
+        """Plans the graph for sizes for which no plan holds: with room for larger ones, if the budget can be met there."""
+        roomy = self._with_room(sizes)
+        for wanted in [roomy] * (roomy != sizes) + [dict(sizes)]:
+            try:
+                found = self._holding(wanted) or self._plan_for(wanted)
+            except CannotBeMet as e:
+                if wanted == sizes:
+                    raise CannotBeMet(f"with sizes {_told(sizes)}, {e}") from None
+                continue
+            if self.unmet is None or wanted == sizes:
+                return found
+        raise AssertionError("the last sizes are those of the call")
+
+    def _with_room(self, sizes: Sizes) -> dict[str, int]:
+        cheapest = min(self._table.entries, key=lambda e: e.cost, default=None)
+        known = {} if cheapest is None else cheapest.sizes
+        return with_room(sizes, known, {name: limits[1] for name, limits in self._ranges.items()})
+
+    def _holding(self, sizes: Sizes, below: float = math.inf) -> _Planned | None:
+        """Returns the cheapest plan that keeps to the budget for these sizes too, though it was made for others, and that costs less than `below`."""
+        budget = self._steps.options.parsed.bytes
+        if self._planner.options.kernels == "inductor" or budget is None:  # what inductor's code takes is known for the sizes of its plan
+            return None
+        entries = sorted((e for e in self._table.entries if e.cost < below and e.may_hold(sizes)), key=lambda e: e.cost)
+        if not entries:
+            return None
+        made, joint = self._joint, self._joint_at(sizes)
+        for entry in entries:
+            old = entry.planned
+            schedule = old.variant.schedule
+            if schedule is None or len(joint.problem) != len(old.part.problem):
+                continue
+            figures = Plan.from_schedule(joint.problem, schedule.forward + schedule.backward).figures
+            peak = figures.peak_bytes + joint.reserved_bytes
+            if peak <= budget:
+                search = Search(self._steps.options, joint, Learned())
+                report = replace(
+                    old.report,
+                    planned_peak_bytes=peak,
+                    baseline_peak_bytes=search.baseline_bytes,
+                    program_peak_bytes=search.program_bytes,
+                    sizes=tuple(sizes.items()),
+                    measured_peak_bytes=None,
+                )
+                new = _Planned(old.variant, report, Part.of(old.part.name, joint, made.gm.graph, self._ends), dict(sizes))
+                self._table.add(Entry(sizes, report.added_cost, new, entry.fails))
+                return new
+            entry.fails.append(sizes)
+        return None
+
+    def _plan_for(self, sizes: Sizes) -> _Planned:
+        before, self._planned_for = self._planned_for, dict(sizes)
+        self._steps.compiles()
+        self.unmet = None
+        try:
+            self.first = self._again(_ByItself(self, True, self.has_others))[0]
+        except BaseException as e:
+            self._planned_for = before
+            inner = getattr(e, "inner_exception", e)
+            raise inner from None
+        return self._remember()
+
+    def _remember(self) -> _Planned:
+        """Adds the plan that `first` runs to the table."""
+        assert self.report is not None and self.part is not None
+        made = self._current = _Planned(self.first, self.report, self.part, self._planned_for)
+        self._table.add(Entry(self._planned_for, self.report.added_cost, made))
+        return made
+
+    def _use(self, planned: _Planned) -> None:
+        before = self.report
+        if self._current is not None and before is not None:
+            self._current.report = before  # it may have been measured since
+        self._current = planned
+        self.first, self.report, self.part, self._planned_for = planned.variant, planned.report, planned.part, dict(planned.sizes)
+        reports.add(planned.report, before)
+
+    def _joint_at(self, sizes: Sizes) -> Joint:
+        """Returns the graph's problem for these sizes."""
+        assert self._joint is not None
+        with self._taking(sizes):
+            graph = self._joint.gm.graph
+            hooks.note_bounds(graph)
+            for node in graph.nodes:
+                node.meta.pop(STRIDES, None)  # those of the sizes before
+            return self._bounded_planner.extracted(self._joint.gm, self._joint.num_fwd_outputs, self._of_code)[0]
+
+    def part_at(self, sizes: Sizes) -> Part | None:
+        """Returns the part of a step that the graph is in a call with these sizes."""
+        if self._joint is None or sizes == self._planned_for or self.part is None:
+            return self.part
+        key = tuple(sizes.values())
+        if key not in self._parts:
+            self._parts[key] = Part.of(self.part.name, self._joint_at(sizes), self._joint.gm.graph, self._ends)
+        return self._parts[key]
+
+    def _taking(self, sizes: Sizes) -> contextlib.AbstractContextManager[None]:
+        return hooks.taking_sizes(sizes, {name: self._ranges.get(name, (0, 0))[0] for name in sizes})
 
     def least(self) -> Variant:
         """Returns the variant with the least peak of this graph alone."""
         if self._least is None:
             self._steps.compiles()
             variant, attempt = self._again(_ByItself(self, self.part is None, shares_budget=True))
-            is_of_part = attempt.made is not None and self.is_of(attempt.made.joint)
+            is_of_part = attempt.made is not None and is_of(self.part, attempt.made.joint)
             self._least = variant if is_of_part else replace(variant, schedule=None)
         return self._least
 
-    def scheduled(self, schedule: Schedule) -> Variant:
-        """Returns the variant with this schedule. Raises Retraced if there is none; then `part` is new, and earlier schedules are not for it."""
+    def scheduled(self, schedule: Schedule, sizes: Sizes) -> Variant:
+        """Returns the variant with this schedule. Raises Retraced if there is none; then `part` is new, and earlier schedules are not for it. sizes:
+        those for which the schedule was planned."""
         if schedule not in self._scheduled:
             try:
-                self._scheduled[schedule] = self._again(_Scheduled(self, schedule))[0]
+                self._scheduled[schedule] = self._again(_Scheduled(self, schedule, self.part_at(sizes)), sizes)[0]
             except Retraced:
                 self._scheduled.clear()
                 self.first = replace(self.first, schedule=None)
+                for entry in self._table.entries:
+                    entry.planned.variant = replace(entry.planned.variant, schedule=None)
+                if self._joint is not None:
+                    self.part = Part.of(self.name(), self._joint_at(self._planned_for), self._joint.gm.graph, self._ends)
                 self._least = None if self._least is None else replace(self._least, schedule=None)
                 raise
         return self._scheduled[schedule]
 
-    def _again(self, role: Role) -> tuple[Variant, Attempt]:
+    def _again(self, role: Role, sizes: Sizes | None = None) -> tuple[Variant, Attempt]:
         with self._region.again():
-            return self._made(role, self._region.gm, self._region.inputs)
+            return self._made(role, self._region.gm, self._region.inputs, sizes)
 
-    def _made(self, role: Role, gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[Variant, Attempt]:
-        first = Attempt(self._planner, role, self._origin, Learned(self._of_code))
-        run, attempt = self._compile(gm, inputs, first, self._watch_forward, self._watch_backward)
+    def _made(self, role: Role, gm: fx.GraphModule, inputs: Sequence[Any], sizes: Sizes | None = None) -> tuple[Variant, Attempt]:
+        """sizes: those for which the graph is planned; None: those for which `first` is."""
+        sizes = sizes or self._planned_for
+        first = Attempt(self._bounded_planner, role, Origin(self._ends, tuple(sizes.items())), Learned(self._of_code))
+        with self._taking(sizes):
+            run, attempt = self._compile(gm, inputs, first, self._watch_forward, self._watch_backward)
         return Variant(run, None if attempt.made is None else Schedule(*attempt.made.divided)), attempt
+
+    @property
+    def _bounded_planner(self) -> Planner:
+        """The planner with what a total leaves to the step."""
+        return replace(self._planner, options=self._steps.options)
 
     def _watch_forward(self, run: hooks.Boxed) -> hooks.Boxed:
         def watched(arguments: list[Any]) -> Any:
@@ -158,14 +343,13 @@ class Compiled:
         """Returns the name of the graph in reports."""
         return reports.next_name() if self.part is None else self.part.name
 
-    def is_of(self, joint: Joint) -> bool:
-        """Returns True if the graph, traced again, is the one that `part` is of."""
-        return self.part is not None and agreement.digest_of(joint.problem) == agreement.digest_of(self.part.problem)
-
     def note(self, joint: Joint, graph: fx.Graph) -> None:
         """Notes the graph itself, which is the same in every variant."""
-        self.part = Part.of(self.name(), joint, graph, self._origin.ends)
+        self.part = Part.of(self.name(), joint, graph, self._ends)
         self.num_outputs = len(joint.forward)
+        if self._joint is not None and graph.owning_module is not None:
+            self._joint = replace(self._joint, gm=graph.owning_module)
+            self._parts.clear()
 
     def note_report(self, schedule: Schedule, report: reports.GraphReport) -> None:
         self._reports[schedule] = report
@@ -214,16 +398,18 @@ class _ByItself:
         return search.agreed(lambda: self._plan(search)), None
 
     def _plan(self, search: Search) -> Plan:
-        if search.options.parsed.share is not None:
+        strict = search.options.strict
+        if search.options.parsed.share is not None or not strict and not self.shares_budget:
             return search.plan(lambda error: self._unmet(search, error))
         if not self.shares_budget:
             return search.plan()
         least = search.options.plan(search.joint.problem, "min")
         is_above = isinstance(search.budget, int) and least.figures.peak_bytes > search.budget
-        return search.plan() if is_above and search.options.strict else least  # the former raises the error
+        return search.plan() if is_above and strict else least  # the former raises the error
 
     def _unmet(self, search: Search, error: CannotBeMet) -> Plan:
-        """Of a step's first run it is not known which graphs it has, so a share is not demanded of one of them."""
+        """Of a step's first run it is not known which graphs it has, so a share is not demanded of one of them, and what is not kept is told once, of
+        the whole step."""
         self.graph.unmet = search.refusal(error)
         assert error.plan is not None
         return error.plan
@@ -233,7 +419,7 @@ class _ByItself:
 
     def planned(self, report: reports.GraphReport, in_place_of: reports.GraphReport | None) -> None:
         if self.is_first:
-            add_report(report, in_place_of)
+            add_report(report, in_place_of or self.graph.report, holds_for_all=self.graph.has_bytes)
             self.graph.report = report
 
     def compiled(self, report: reports.GraphReport, in_place_of: reports.GraphReport, limits: Limits) -> None:
@@ -248,6 +434,8 @@ class _Scheduled:
 
     graph: Compiled
     schedule: Schedule
+    part: Part | None
+    """The graph's part of the step, for the sizes for which it was planned."""
     is_bounded: bool = False
     """Its part of the budget is in its schedule."""
     may_learn: bool = False
@@ -260,7 +448,7 @@ class _Scheduled:
         return self.graph.name()
 
     def find(self, search: Search, graph: fx.Graph) -> tuple[Plan, int | None]:
-        if not self.graph.is_of(search.joint):
+        if not is_of(self.part, search.joint):
             self.graph.note(search.joint, graph)
             raise Retraced(self.graph)
         s = self.schedule
@@ -269,7 +457,7 @@ class _Scheduled:
     def limited(self, limits: Limits) -> Limits:
         """Limits the forward and the backward to their own planned peaks. The step's plan frees a tangent after its last read, so the code must
         too."""
-        part = self.graph.part
+        part = self.part
         assert part is not None
         peaks = part.peaks(self.schedule)
         return replace(

@@ -5,21 +5,25 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import fx
 
 from ..budget import BudgetLike
-from ..errors import BadInput, CannotBeMet
+from ..errors import BadInput, CannotBeMet, Error
 from ..planning import Plan
 from . import hooks
+from .device import ledger, total
+from .folding import folded, template
 from .graph.joint import Joint
+from .graph.places import module_of
 from .options import Options
 from .plans.attempt import Alone, Attempt, Origin
 from .plans.learned import Made
 from .plans.planner import Planner
+from .plans.refusal import Peak, peak_of
 from .reports import MIB, GraphReport
 
 _SHARES = (90, 80, 70, 60, 50, 40, 30)
@@ -40,6 +44,8 @@ class Tensor:
     """The estimated or measured time of all runs beyond the first, in microseconds."""
     fetched: int = 0
     """The number of copies back from the host's memory."""
+    run_us: float = 0.0
+    """The estimated or measured time of one run, in microseconds."""
 
     @property
     def is_kept(self) -> bool:
@@ -61,7 +67,9 @@ class GraphExplanation:
     tensors: tuple[Tensor, ...]
     """The tensors that the backward reads, the largest first."""
     prices: tuple[Price, ...]
-    """The prices of plans for smaller and smaller budgets."""
+    """The prices of plans for smaller and smaller budgets, down to the least."""
+    peak: Peak | None = None
+    """What is live at the peak of the plan."""
     _dot: str = field(repr=False, default="")
 
     def __str__(self) -> str:
@@ -72,24 +80,61 @@ class GraphExplanation:
             _total("kept", [t for t in self.tensors if t.is_kept]),
             f"{_total('recomputed', again)}  {sum(t.us for t in again) / 1e3:.2f} ms",
             *([_total("fetched", fetched)] if fetched else []),
+            *([f"  the peak is at {self.peak.op}, {self.peak.bytes / MIB:.1f} MiB{self.peak}"] if self.peak is not None else []),
             "",
-            f"  {'MiB':>9}  {'runs':>4}  {'added ms':>8}  tensor",
+            f"  {'MiB':>9}  {'runs':>4}  {'ms a run':>8}  {'MiB a ms':>8}  tensor",
         ]
-        for t in self.tensors[:20]:
-            way = f", fetched{f' {t.fetched} times' if t.fetched > 1 else ''}" if t.fetched else ""
-            where = f"{t.op}{', ' + t.module if t.module else ''}{way}"
-            lines.append(f"  {t.bytes / MIB:9.2f}  {t.runs:4}  {t.us / 1e3:8.3f}  {t.name} ({where})")
-        if len(self.tensors) > 20:
-            lines.append(f"  and {len(self.tensors) - 20} smaller ones")
+        rows = _rows(self.tensors)
+        lines += map(str, rows[:_MOST_ROWS])
+        if len(rows) > _MOST_ROWS:
+            lines.append(f"  and {len(rows) - _MOST_ROWS} more lines")
         lines += ["", f"  {'peak MiB':>9}  {'of all':>6}  {'added':>6}"]
         for p in self.prices:
-            lines.append(f"  {p.peak_bytes / MIB:9.1f}  {p.peak_bytes / max(1, self.report.baseline_peak_bytes):6.0%}  {p.added_cost:6.1%}")
+            least = "  the least" if p is self.prices[-1] else ""
+            share = p.peak_bytes / max(1, self.report.baseline_peak_bytes)
+            lines.append(f"  {p.peak_bytes / MIB:9.1f}  {share:6.0%}  {max(0.0, p.added_cost):6.1%}{least}")
         return "\n".join(lines)
 
     def to_dot(self) -> str:
         """Returns a drawing of the ops and their operands in the DOT language. Ops of the forward are white, those of the backward blue,
         recomputed ones orange with their number of runs, and copies to the host's memory and back green."""
         return self._dot
+
+
+_MOST_ROWS = 20
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Tensors that equal layers make by the same op, and that the plan treats alike."""
+
+    tensors: tuple[Tensor, ...]
+
+    @property
+    def bytes_per_us(self) -> float:
+        """What a recomputation saves for its time."""
+        return sum(t.bytes for t in self.tensors) / max(1e-3, sum(t.run_us for t in self.tensors))
+
+    def __str__(self) -> str:
+        first, count = self.tensors[0], len(self.tensors)
+        size, run = sum(t.bytes for t in self.tensors), sum(t.run_us for t in self.tensors)
+        way = f", fetched{f' {first.fetched} times' if first.fetched > 1 else ''}" if first.fetched else ""
+        where = folded([t.module for t in self.tensors]) if first.module else f"x {count}" if count > 1 else ""
+        what = f"{first.op.removesuffix('.default')}{f', {where}' if where else ''}{way}"
+        return f"  {size / MIB:9.2f}  {first.runs:4}  {run / 1e3:8.3f}  {self.bytes_per_us * 1e3 / MIB:8.1f}  {what}"
+
+
+def _rows(tensors: Sequence[Tensor]) -> list[_Row]:
+    """Returns the tensors, equal layers folded, those first that save most for the time of a recomputation."""
+    found: dict[Any, list[Tensor]] = {}
+    for t in tensors:
+        found.setdefault((t.op, template(t.module), t.bytes, t.runs, t.fetched), []).append(t)
+    rows = []
+    for alike in found.values():
+        paths = [t.module for t in alike]
+        several = len(set(paths)) < len(paths) and any(paths)  # an op that a module runs twice: one line for each
+        rows += [_Row((t,)) for t in alike] if several else [_Row(tuple(alike))]
+    return sorted(rows, key=lambda row: -row.bytes_per_us)
 
 
 def _total(way: str, tensors: Sequence[Tensor]) -> str:
@@ -120,7 +165,12 @@ def explain(model: Callable[..., Any], *inputs: Any, budget: BudgetLike = "min",
     """
     if not callable(model):
         raise BadInput(f"explain takes a model or a function and its inputs, got {type(model).__name__}")
-    planner = Planner.of(Options(budget, **options))
+    made = Options(None if options.get("total") is not None else budget, **options)
+    if made.total is not None:
+        found = ledger.taken(made.total, total.device_in_use())
+        found.check()
+        made = replace(made, left_bytes=found.left_bytes)
+    planner = Planner.of(made)
     attempts: list[Attempt] = []
 
     def attempt(ends: str) -> Attempt:
@@ -146,9 +196,10 @@ def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partition: Callab
             compiled(*inputs)
         return hooks.uncompiled(begin)
     except Exception as e:
-        raise getattr(e, "inner_exception", e) from None
+        error = getattr(e, "inner_exception", e)
     finally:
         torch._dynamo.reset()
+    raise error.with_traceback(None) if isinstance(error, Error) else error from None
 
 
 def _explained(made: Made, prices: bool, options: Options) -> GraphExplanation:
@@ -167,12 +218,10 @@ def _explained(made: Made, prices: bool, options: Options) -> GraphExplanation:
         if not saved[i]:
             continue
         node = joint.steps[i].nodes[0]
-        modules = node.meta.get("nn_module_stack") or {}
-        module = str(list(modules.values())[-1][0]) if modules else ""
-        module = module.removeprefix("L['self'].")
-        tensors.append(Tensor(op.name, str(node.target), module, saved[i], runs[i], (runs[i] - 1) * op.cost, fetched[i]))
+        tensors.append(Tensor(op.name, str(node.target), module_of(node), saved[i], runs[i], (runs[i] - 1) * op.cost, fetched[i], op.cost))
     tensors.sort(key=lambda t: (-t.bytes, t.name))
-    return GraphExplanation(made.report, tuple(tensors), _prices(joint, options) if prices else (), _dot(joint, runs))
+    peak = peak_of(joint, made.plan.schedule)
+    return GraphExplanation(made.report, tuple(tensors), _prices(joint, options) if prices else (), peak, _dot(joint, runs))
 
 
 def _prices(joint: Joint, options: Options) -> tuple[Price, ...]:
@@ -186,10 +235,9 @@ def _prices(joint: Joint, options: Options) -> tuple[Price, ...]:
     for share in _SHARES:
         try:
             add(options.plan(joint.problem, f"{share}%"))
-        except CannotBeMet as e:
-            assert e.plan is not None
-            add(e.plan)
+        except CannotBeMet:
             break
+    add(options.plan(joint.problem, "min"))
     return tuple(found)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import fx
 
+from ..errors import BadInput
 from . import hooks
 from .options import Options
 from .plans.attempt import Alone, Attempt
@@ -19,6 +20,8 @@ class Partitioner(hooks.CustomPartitionerFn):
 
     def __init__(self, budget: Any, **options: Any) -> None:
         """The options are those of the backend."""
+        if options.get("total") is not None:
+            raise BadInput("a total is one of a step, and a partitioner sees one graph: use the backend 'isthmus', or give a budget")
         self._planner = Planner.of(Options(budget=budget, **options))
 
     def __deepcopy__(self, memo: Any) -> Partitioner:

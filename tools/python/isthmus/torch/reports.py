@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from . import hooks
+from .amounts import MIB, in_mib, share
+from .device.ledger import Ledger
 
-MIB = 1 << 20
 NOTED = 0.01
 """A measured peak that is within the budget, and up to this share above the plan, counts as planned."""
 UNBOUNDED = (
     "has sizes that depend on the data and of which it is not known how large they may be: its peak may be above the budget; "
     "torch._check(size <= most) tells it"
 )
-
-
-def in_mib(size: int) -> str:
-    return f"{size / MIB:.1f} MiB" if size >= MIB // 10 else f"{size / 1024:.1f} KiB"
-
-
-def share(part: int, whole: int) -> str:
-    """Returns a share in percent that is never below the exact one, so that it can be asked for."""
-    return f"{math.ceil(1000 * part / max(1, whole)) / 10:.1f}%"
 
 
 @dataclass(frozen=True)
@@ -39,6 +30,8 @@ class GraphReport:
     """None: the least peak that was found."""
     baseline_peak_bytes: int
     """The peak without recomputation, in the order of the joint graph."""
+    program_peak_bytes: int
+    """The peak as the program runs by itself: with what it checkpoints. A share is one of this."""
     planned_peak_bytes: int
     lower_bound_bytes: int | None
     added_cost: float
@@ -58,6 +51,8 @@ class GraphReport:
     """Where and why the graph ends before the compiled function does; "" if it reaches the function's end."""
     sizes: tuple[tuple[str, int], ...] = ()
     """The names of symbolic sizes, and their values in the call that was planned."""
+    largest_below: tuple[str, ...] = ()
+    """The ops whose tensors may be larger for smaller sizes than those that were planned. They are counted with the most that they can be."""
     inductor_peak_bytes: int | None = None
     """The peak of inductor's code; None: other kernels are used, or the backward is not compiled yet."""
     channels_last: bool = False
@@ -85,9 +80,9 @@ class GraphReport:
         by_inductor = "" if self.inductor_peak_bytes is None else f", {self.inductor_peak_bytes / MIB:.1f} MiB by inductor"
         return (
             f"graph {self.name}: {self.ops} ops, budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
-            f"{self.baseline_peak_bytes / MIB:.1f} MiB{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed"
+            f"{_whole(self)}{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed"
             f"{self._copies()}, "
-            f"+{self.added_cost:.1%} time, planned in {self.plan_seconds:.1f} s{', channels last' if self.channels_last else ''}"
+            f"+{max(0.0, self.added_cost):.1%} time, planned in {self.plan_seconds:.1f} s{', channels last' if self.channels_last else ''}"
             f"{self._planned_for()}{self._break()}"
         )
 
@@ -102,7 +97,7 @@ class GraphReport:
         """Returns the text for this graph in the report of a step."""
         return (
             f"graph {self.name}: {self.ops} ops, keeps {self.saved_bytes / MIB:.1f} MiB for its backward, {self.recomputed} recomputed"
-            f"{self._copies()}, +{self.added_cost:.1%} time{self._planned_for()}{self._break()}"
+            f"{self._copies()}, +{max(0.0, self.added_cost):.1%} time{self._planned_for()}{self._break()}"
         )
 
     def _copies(self) -> str:
@@ -121,6 +116,8 @@ class StepReport:
     budget_bytes: int | None
     """None: the least peak that was found."""
     baseline_peak_bytes: int
+    program_peak_bytes: int
+    """The peak as the program runs by itself: with what it checkpoints. A share is one of this."""
     planned_peak_bytes: int
     added_cost: float
     recomputed: int
@@ -132,6 +129,8 @@ class StepReport:
     is_profiled: bool = False
     """The program profiled the step, so that what ops between the graphs need was not measured, and is not in the plan. It is measured in
     the next step that is not profiled."""
+    is_foreseen: bool = False
+    """The step runs with larger sizes than were recorded. What ops between the graphs need was assumed to grow in proportion, until it is measured."""
     measured_peak_bytes: int | None = None
     """The measured peak of a step that ran this plan; None: not measured yet."""
     outside: tuple[str, ...] = ()
@@ -142,15 +141,25 @@ class StepReport:
         by_inductor = "" if self.inductor_peak_bytes is None else f", {self.inductor_peak_bytes / MIB:.1f} MiB by inductor"
         lines = [
             f"step of {len(self.parts)} graph{'s' if len(self.parts) > 1 else ''}: budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
-            f"{self.baseline_peak_bytes / MIB:.1f} MiB{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed, "
-            f"+{self.added_cost:.1%} time, planned in {self.plan_seconds:.1f} s"
+            f"{_whole(self)}{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed, "
+            f"+{max(0.0, self.added_cost):.1%} time, planned in {self.plan_seconds:.1f} s"
         ]
         for part in self.parts:
             lines += [f"  {line}" for line in part.as_part().splitlines()]
         lines += [f"  outside of the graphs: {each}" for each in self.outside]
         if self.is_profiled:
             lines.append("  what the ops between the graphs need was not measured, as the program profiled the step: it is in no plan yet")
+        if self.is_foreseen:
+            lines.append("  what the ops between the graphs need is foreseen from smaller sizes, until it is measured")
         return "\n".join(lines)
+
+
+def _whole(report: GraphReport | StepReport) -> str:
+    """Returns what the planned peak is a part of."""
+    text = f"{report.baseline_peak_bytes / MIB:.1f} MiB"
+    if report.program_peak_bytes == report.baseline_peak_bytes:
+        return text
+    return f"{report.program_peak_bytes / MIB:.1f} MiB as the program runs it ({text} without its checkpoints)"
 
 
 def _measured(peak: int | None) -> str:
@@ -166,6 +175,8 @@ class Report:
     steps: tuple[StepReport, ...] = ()
     larger: tuple[tuple[str, str], ...] = ()
     """The names of graphs that have run with larger sizes than planned, and those sizes. Their peaks may exceed the planned ones."""
+    totals: tuple[Ledger, ...] = ()
+    """For each total that was given: what of it is left to a step, and what takes the rest."""
 
     @property
     def planned_peak_bytes(self) -> int:
@@ -197,7 +208,7 @@ class Report:
         in_steps = {part.name for step in self.steps for part in step.parts}
         alone = [str(g) for g in self.graphs if g.name not in in_steps]
         frames = {g.name.partition("/")[0] for g in self.graphs}
-        lines = [*map(str, self.steps), *alone]
+        lines = [*map(str, self.totals), *map(str, self.steps), *alone]
         for name, sizes in self.larger:
             lines.append(f"graph {name} has run with larger sizes than was planned, {sizes}: its peak may be above the budget")
         if alone and len(frames) > 1:
@@ -209,6 +220,7 @@ _lock = threading.Lock()
 _graphs: list[GraphReport] = []
 _steps: list[StepReport] = []
 _larger: dict[str, dict[str, int]] = {}
+_totals: dict[int, Ledger] = {}
 _symbolic = False
 
 
@@ -242,13 +254,27 @@ def is_as_planned(report: Reported, peak: int) -> bool:
 def measured(report: Reported, peak: int) -> Reported:
     """Notes the measured peak of a step in its report, or in that of its only graph. Returns the new report."""
     planned = report.planned_peak_bytes
-    new = replace(report, measured_peak_bytes=peak, planned_peak_bytes=max(planned, peak) if is_as_planned(report, peak) else planned)
+    return _replaced(report, replace(report, measured_peak_bytes=peak, planned_peak_bytes=max(planned, peak) if is_as_planned(report, peak) else planned))
+
+
+def budgeted(report: Reported, budget_bytes: int) -> Reported:
+    """Notes another budget, which the plan keeps too. Returns the new report."""
+    return _replaced(report, replace(report, budget_bytes=budget_bytes))
+
+
+def _replaced(report: Reported, new: Reported) -> Reported:
     with _lock:
         for reported in (_graphs, _steps):
             for k, other in enumerate(reported):
                 if other is report:
                     reported[k] = new  # type: ignore[assignment]
     return new
+
+
+def note_total(key: int, ledger: Ledger) -> None:
+    """Notes what a total leaves to a step, in place of what was noted with this key."""
+    with _lock:
+        _totals[key] = ledger
 
 
 def note_larger(graph: str, sizes: dict[str, int]) -> bool:
@@ -280,7 +306,7 @@ def report() -> Report:
     """Returns all plans since the last `reset`. Call it after the first step, in which graphs are compiled."""
     with _lock:
         larger = tuple((name, ", ".join(f"{n}={size}" for n, size in sizes.items())) for name, sizes in _larger.items())
-        return Report(tuple(_graphs), tuple(_steps), larger)
+        return Report(tuple(_graphs), tuple(_steps), larger, tuple(_totals.values()))
 
 
 def reset() -> None:
@@ -289,4 +315,5 @@ def reset() -> None:
         _graphs.clear()
         _steps.clear()
         _larger.clear()
+        _totals.clear()
         _symbolic = False

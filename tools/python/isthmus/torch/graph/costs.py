@@ -68,7 +68,7 @@ def signature(node: fx.Node) -> str:
             return shape if is_dense(x, strides) else f"{shape}:({','.join(map(str, strides))})"
         if isinstance(x, (list, tuple)):
             return f"({','.join(map(text, x))})"
-        return str(x)
+        return str(sized(x)) if isinstance(x, torch.SymInt) else str(x)
 
     arguments = [*map(text, node.args), *(f"{k}={text(v)}" for k, v in node.kwargs.items())]
     return f"{node.target}({', '.join(arguments)})"

@@ -21,7 +21,7 @@ from .costs import Costs
 from .joint import Joint, Read, Step
 from .mutations import Mutations
 from .preparation import after_tangents, storage_of
-from .sizes import is_of_call, is_unbounded, sized, tensors_in
+from .sizes import is_of_call, is_unbounded, most_within, tensors_in
 from .walks import needed_for
 
 _ALIGNMENT = {"cpu": 64}
@@ -111,7 +111,7 @@ class _Extraction:
         n = t.untyped_storage().nbytes()
         self.joint.symbolic |= is_of_call(n)
         self.joint.unbounded |= is_unbounded(n)
-        return sized(n)
+        return most_within(n)
 
     def _made_bytes(self, node: fx.Node, result: fx.Node) -> int:
         """Returns the bytes of a result's storage: the traced ones, or, if they are more, the known ones that the kernel allocates. result: the

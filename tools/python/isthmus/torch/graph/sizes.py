@@ -9,7 +9,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from ..hooks.symbols import has_backed_sizes, most_of, sized
+from ..hooks.symbols import has_backed_sizes, most_of, most_within, sized
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -37,6 +37,13 @@ def elements_of(t: torch.Tensor) -> int:
 
 def bytes_of(t: torch.Tensor) -> int:
     return elements_of(t) * t.element_size()
+
+
+def largest_below(graph: fx.Graph) -> list[str]:
+    """Returns the names of nodes whose tensors may be larger for smaller sizes than those that are taken. They are counted with the most that they can
+    be."""
+    values = ((n, t.untyped_storage().nbytes()) for n in graph.nodes for t in tensors_in(n.meta.get("val")))
+    return list(dict.fromkeys(n.name for n, size in values if most_within(size) > sized(size)))
 
 
 STRIDES = "isthmus_strides"

@@ -45,10 +45,11 @@ from .graphs import (
     without_code,
 )
 from .joining import joined  # noqa: E402
+from .optimizers import has_optimizer_in_backward, is_leaf_of_program, is_traced, live_on_gpu, without_hooks_of_optimizers  # noqa: E402
 from .overlaps import refuse_overlapping_writes  # noqa: E402
 from .ranks import buckets_follow, drops_late, is_under_ddp, store_of_ranks  # noqa: E402
-from .regions import Region, break_after, compilation, hints_of, is_tried_out  # noqa: E402
-from .symbols import has_backed_sizes, most_of, note_bounds, sized  # noqa: E402
+from .regions import Region, break_after, compilation, hints_of, is_tried_out, ranges_of  # noqa: E402
+from .symbols import has_backed_sizes, most_of, most_within, note_bounds, sized, taking_sizes, value_of  # noqa: E402
 from .timelines import Timeline, TimelineOnGpu, timeline  # noqa: E402
 
 __all__ = [
@@ -70,11 +71,14 @@ __all__ = [
     "drops_late",
     "flop_registry",
     "has_backed_sizes",
+    "has_optimizer_in_backward",
     "hints_of",
     "inputs_of",
     "is_fusible",
+    "is_leaf_of_program",
     "is_rng_op",
     "is_sym_node",
+    "is_traced",
     "is_tried_out",
     "is_under_ddp",
     "joined",
@@ -83,13 +87,16 @@ __all__ = [
     "kept_by",
     "lays_out_convolutions",
     "leaf_of",
+    "live_on_gpu",
     "min_cut",
     "most_of",
+    "most_within",
     "node_of_call",
     "note_bounds",
     "nodes_between",
     "outputs_of",
     "outside_of_tracing",
+    "ranges_of",
     "refuse_overlapping_writes",
     "register",
     "run_and_save_rng_state",
@@ -100,10 +107,13 @@ __all__ = [
     "state_like",
     "storage_id",
     "store_of_ranks",
+    "taking_sizes",
     "tangents",
     "timeline",
     "traced",
     "uncompiled",
     "unprofiled",
+    "value_of",
     "without_code",
+    "without_hooks_of_optimizers",
 ]

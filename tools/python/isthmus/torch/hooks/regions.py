@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -46,6 +47,37 @@ def break_after(gm: fx.GraphModule) -> str:
 def hints_of(inputs: Sequence[Any]) -> dict[int, tuple[str, int]]:
     """Returns, by position, the name and the hint of each input that is a symbolic size. The hint is the size in the call that is compiled."""
     return {k: (str(i), int(i.node.hint)) for k, i in enumerate(inputs) if isinstance(i, torch.SymInt) and i.node.has_hint()}
+
+
+def ranges_of(
+    gm: fx.GraphModule, inputs: Sequence[Any], asked: Mapping[str, Mapping[int, tuple[int, int]]]
+) -> tuple[dict[str, tuple[int, int]], set[str]]:
+    """Returns, by the name of its symbol, the least and the most that a symbolic size can be, where `mark_dynamic` or the user says so. Also returns the
+    names asked for that inputs of the graph have. asked: by the name of an argument and its axis."""
+    found: dict[str, tuple[int, int]] = {}
+    known: set[str] = set()
+    placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    for node, given in zip(placeholders, inputs, strict=True):
+        value = node.meta.get("example_value")
+        if not isinstance(value, torch.Tensor):
+            continue
+        limits = {r.dim: (r.min or 0, r.max) for r in getattr(given, "_dynamo_dynamic_range", ()) if r.max is not None}
+        source = getattr(node, "_dynamo_source", None)
+        name = _last_name(source.name) if source is not None else ""
+        if name in asked:
+            known.add(name)
+            limits.update(asked[name])
+        for axis, (least, most) in limits.items():
+            size = value.shape[axis] if -value.dim() <= axis < value.dim() else 0
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                found[str(size)] = least, most
+    return found, known
+
+
+def _last_name(source: str) -> str:
+    """Returns "input_ids" for "L['batch']['input_ids']" and for "L['input_ids']"."""
+    names = re.findall(r"\['([^']*)'\]|\.(\w+)", source)
+    return next(filter(None, names[-1])) if names else ""
 
 
 def is_tried_out(arguments: Sequence[Any]) -> bool:

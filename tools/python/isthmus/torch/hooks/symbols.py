@@ -3,10 +3,14 @@ of a call, such as how many elements are nonzero, which are not."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -23,11 +27,63 @@ _MOST = 2**62  # PyTorch's own bound of a size of which it knows nothing is a li
 _bounds: weakref.WeakKeyDictionary[ShapeEnv, dict[Any, int]] = weakref.WeakKeyDictionary()
 
 
+@dataclass(frozen=True)
+class _Taken:
+    """The sizes for which a graph is planned, in place of those of the call that is compiled."""
+
+    sizes: Mapping[str, int]
+    least: Mapping[str, int]
+
+
+_taken = _Taken({}, {})
+
+
+@contextlib.contextmanager
+def taking_sizes(sizes: Mapping[str, int], least: Mapping[str, int] = {}) -> Iterator[None]:
+    """Within the block symbolic sizes have these values, by the names of their symbols. least: of sizes that may be smaller in other calls, the
+    least that they can be; those calls are then planned too."""
+    global _taken
+    before, _taken = _taken, _Taken(sizes, least)
+    try:
+        yield
+    finally:
+        _taken = before
+
+
+def value_of(expr: sympy.Expr, env: ShapeEnv | None = None) -> int | None:
+    """Returns the value of an expression of symbols for the sizes that are taken; None if none of its symbols is."""
+    names = {symbol: _taken.sizes.get(symbol.name) for symbol in expr.free_symbols}
+    if all(value is None for value in names.values()):
+        return None
+    known = {} if env is None else env.backed_var_to_val
+    value = expr.xreplace({s: sympy.Integer(known.get(s, 0) if v is None else v) for s, v in names.items() if v is not None or s in known})
+    return int(value) if value.is_Integer else None
+
+
+def most_within(n: Any) -> int:
+    """Returns the size that is taken, or the most that it can be for smaller ones, if that is more."""
+    size = sized(n)
+    if isinstance(n, int) or not _taken.least:
+        return size
+    known = n.node.shape_env.backed_var_to_val
+    ranges = {}
+    for symbol in n.node.expr.free_symbols:
+        if symbol not in known:
+            return size  # it depends on the data of a call
+        most = _taken.sizes.get(symbol.name, int(known[symbol]))
+        ranges[symbol] = ValueRanges(min(_taken.least.get(symbol.name, most), most), most)
+    bound = bound_sympy(n.node.expr, ranges).upper
+    return size if bound is int_oo or bound >= _MOST else max(size, int(bound))
+
+
 def sized(n: Any) -> int:
-    """Returns the integer, or the hint of a symbolic one. One that depends on the data of a call has no hint: returns the most that it can be,
-    or 1 if that is not known."""
+    """Returns the integer, or for a symbolic one the size that is taken, or its hint. One that depends on the data of a call has no hint: returns the
+    most that it can be, or 1 if that is not known."""
     if isinstance(n, int):
         return n
+    taken = value_of(n.node.expr, n.node.shape_env) if _taken.sizes else None
+    if taken is not None:
+        return taken
     return int(n.node.hint) if n.node.has_hint() else most_of(n) or 1
 
 
@@ -36,7 +92,7 @@ def note_bounds(graph: fx.Graph) -> None:
     for node in graph.nodes:
         operands = [a.meta["val"] for a in _selecting(node)] if node.meta.get("unbacked_bindings") else []
         if operands:
-            shape = torch.broadcast_shapes(*([_hint(s) for s in t.shape] for t in operands))
+            shape = torch.broadcast_shapes(*([sized(s) for s in t.shape] for t in operands))
             env = operands[0].fake_mode.shape_env
             for symbol in node.meta["unbacked_bindings"]:
                 _bounds.setdefault(env, {})[env.replace(symbol)] = math.prod(shape)
@@ -49,12 +105,6 @@ def _selecting(node: fx.Node) -> list[fx.Node]:
     return [a for a in node.all_input_nodes if isinstance(a.meta.get("val"), torch.Tensor)] if node.target in _SELECTIONS else []
 
 
-def _hint(n: int | torch.SymInt) -> int:
-    if isinstance(n, int):
-        return n
-    return int(n.node.hint) if n.node.has_hint() else most_of(n) or 1
-
-
 def most_of(n: torch.SymInt) -> int | None:
     """Returns the most that a size without a hint can be, given the sizes of the call that is compiled; None if it is not known."""
     env, expr = n.node.shape_env, n.node.expr
@@ -62,7 +112,7 @@ def most_of(n: torch.SymInt) -> int | None:
     ranges = {}
     for symbol in expr.free_symbols:
         if symbol in env.backed_var_to_val:
-            value = env.backed_var_to_val[symbol]
+            value = _taken.sizes.get(symbol.name, env.backed_var_to_val[symbol])
             ranges[symbol] = ValueRanges(value, value)
         else:
             lower, upper = env.var_to_range[symbol].lower, env.var_to_range[symbol].upper

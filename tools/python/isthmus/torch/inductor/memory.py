@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
 
+from .. import hooks
 from ..graph import offload_ops
 from ..graph.sizes import sized
 from .limits import Limits
@@ -168,5 +170,8 @@ def _is_on_host(node: Any) -> bool:
 def storage_bytes(buffer: Any) -> int:
     from torch._inductor.virtualized import V
 
-    size = V.graph.sizevars.optimization_hint(V.graph.get_allocation_storage_size(buffer), fallback=0)
-    return int(size) * buffer.get_dtype().itemsize
+    size = V.graph.get_allocation_storage_size(buffer)
+    taken = hooks.value_of(size) if isinstance(size, sympy.Expr) else None
+    if taken is None:
+        taken = int(V.graph.sizevars.optimization_hint(size, fallback=0))
+    return taken * buffer.get_dtype().itemsize

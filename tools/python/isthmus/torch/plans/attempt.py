@@ -13,11 +13,10 @@ from torch import fx
 from ...planning import Plan, live_bytes
 from .. import hooks, reports
 from ..graph import modules, offload_ops
-from ..graph.extraction import extract
 from ..graph.joint import Joint
 from ..graph.layout import with_channels_last
 from ..graph.preparation import prepare, storage_of
-from ..graph.sizes import bytes_of, sized, tensors_in
+from ..graph.sizes import bytes_of, largest_below, sized, tensors_in
 from ..inductor.limits import MOST_REPLANS, Limits
 from ..ranks import agreement
 from .learned import Learned, Made
@@ -84,9 +83,9 @@ class Alone:
             reports.add(report, in_place_of)
 
 
-def add_report(report: reports.GraphReport, in_place_of: reports.GraphReport | None) -> None:
-    """Adds the report of a new plan, and warns if its peak is no promise."""
-    if report.symbolic and reports.is_first_symbolic():
+def add_report(report: reports.GraphReport, in_place_of: reports.GraphReport | None, *, holds_for_all: bool = False) -> None:
+    """Adds the report of a new plan, and warns if its peak is no promise. holds_for_all: other sizes get plans of their own."""
+    if report.symbolic and not holds_for_all and reports.is_first_symbolic():
         warnings.warn(
             f"graph {report.name} has symbolic sizes: it is planned for those of this call, as are other such graphs, and other sizes "
             f"have another peak",
@@ -171,17 +170,15 @@ class Attempt(hooks.CustomPartitionerFn):
         gm = prepare(gm, num_fwd_outputs, fuses=fuses)
         relaid = with_channels_last(gm) if planner.decides_layout else None
         gm = relaid or gm
-        costs = replace(planner.costs_of(gm), of_code=self.learned.of_code)
-        joint = extract(gm, num_fwd_outputs, costs, planner.allowed, fuses=fuses)
+        joint, costs = planner.extracted(gm, num_fwd_outputs, self.learned.of_code)
         joint.channels_last = relaid is not None
-        planner.add_offloads(joint, gm)
-        search = Search(planner.options, joint, self.learned)
+        search = Search(planner.options, joint, self.learned, self.origin.ends)
         plan, boundary = self.role.find(search, gm.graph)
         boundary = modules.length_of_forward(joint.problem, plan.schedule) if boundary is None else boundary
         forward, backward = modules.split(
             gm, joint, plan.schedule, boundary, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
         )
-        report = self._report(search, plan, forward, num_fwd_outputs, time.perf_counter() - start)
+        report = self._report(search, plan, gm, forward, num_fwd_outputs, time.perf_counter() - start)
         limits = Limits(
             planned_bytes=dict.fromkeys((False, True), report.planned_peak_bytes),
             most_bytes=search.most_bytes(report.planned_peak_bytes) if self._is_bounded else None,
@@ -191,11 +188,13 @@ class Attempt(hooks.CustomPartitionerFn):
             frees_tangents=False,
             on_host=frozenset(n.name for n in forward.graph.nodes if offload_ops.is_on_host(n)),
         )
-        self.made = Made(joint, plan, boundary, search.baseline_bytes, report, self.role.limited(limits) if fuses else limits)
+        self.made = Made(joint, plan, boundary, search.baseline_bytes, search.program_bytes, report, self.role.limited(limits) if fuses else limits, gm, num_fwd_outputs)
         self.role.planned(report, self.learned.report)
         return forward, backward
 
-    def _report(self, search: Search, plan: Plan, forward: fx.GraphModule, num_fwd_outputs: int, seconds: float) -> reports.GraphReport:
+    def _report(
+        self, search: Search, plan: Plan, gm: fx.GraphModule, forward: fx.GraphModule, num_fwd_outputs: int, seconds: float
+    ) -> reports.GraphReport:
         figures, joint = plan.figures, search.joint
         output = next(n for n in forward.graph.nodes if n.op == "output")
         saved = [a for a in output.args[0][num_fwd_outputs:] if isinstance(a, fx.Node) and a.op != "placeholder"]
@@ -209,6 +208,7 @@ class Attempt(hooks.CustomPartitionerFn):
             ops=sum(bool(s.nodes) for s in joint.steps),
             budget_bytes=budget,
             baseline_peak_bytes=search.baseline_bytes,
+            program_peak_bytes=search.program_bytes,
             planned_peak_bytes=figures.peak_bytes + joint.reserved_bytes,
             lower_bound_bytes=None if figures.lower_bound_bytes is None else figures.lower_bound_bytes + joint.reserved_bytes,
             added_cost=figures.recompute_overhead,
@@ -220,6 +220,7 @@ class Attempt(hooks.CustomPartitionerFn):
             symbolic=joint.symbolic,
             unbounded=joint.unbounded,
             channels_last=joint.channels_last,
+            largest_below=tuple(largest_below(gm.graph)) if self.origin.sizes else (),
             replans=min(replans, MOST_REPLANS - 1) if budget is None else replans,
         )
 

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from torch import fx
+
 from ...budget import parse_budget
 from ...errors import CannotBeMet
 from ...planning import Plan
@@ -27,8 +29,13 @@ class Made:
     """The number of steps that the forward runs."""
     baseline_bytes: int
     """The peak without recomputation."""
+    program_bytes: int
+    """The peak as the program runs the graph."""
     report: reports.GraphReport
     limits: Limits
+    gm: fx.GraphModule
+    """The prepared joint graph."""
+    num_fwd_outputs: int
 
     @property
     def divided(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -48,7 +55,8 @@ class Learned:
     found_peaks: Sequence[int] = ()
     """The peaks of the code of plans whose code took more than it may."""
     baseline_bytes: int | None = None
-    """The peak without recomputation in the first plan, so that a share of it stays the same number of bytes."""
+    program_bytes: int | None = None
+    """The peak without recomputation, and as the program runs, in the first plan, so that a share of it stays the same number of bytes."""
     least: tuple[int, Sequence[int]] | None = None
     """The least peak of code that was counted as a whole, and its schedule."""
     report: reports.GraphReport | None = None
@@ -65,7 +73,7 @@ class Learned:
         new = self._of_ops(made) if may_learn else self
         has_learnt = may_learn and bool(limits.above_bytes)
         found = (*self.found_peaks, limits.most_bytes + limits.excess_bytes)
-        new = replace(new, found_peaks=found, baseline_bytes=made.baseline_bytes, report=made.report)
+        new = replace(new, found_peaks=found, baseline_bytes=made.baseline_bytes, program_bytes=made.program_bytes, report=made.report)
         if len(found) > MOST_REPLANS:
             _refuse(found, options)
             return replace(new, gave_up=True)
@@ -87,7 +95,7 @@ def _refuse(found_peaks: Sequence[int], options: Options) -> None:
     """Raises CannotBeMet; if not strict, warns."""
     least = min(found_peaks)
     why = (
-        f"a budget of {options.budget} cannot be met: with what inductor makes of {len(found_peaks)} plans the least peak "
+        f"a {options.asked} cannot be met: with what inductor makes of {len(found_peaks)} plans the least peak "
         f"is {least} bytes ({least / reports.MIB:.1f} MiB)"
     )
     if options.strict:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torch import fx
@@ -14,6 +15,7 @@ from ...errors import BadInput
 from .. import hooks
 from ..graph import measuring, offloads, rules
 from ..graph.costs import Costs, link_bytes_per_us
+from ..graph.extraction import extract
 from ..graph.joint import Joint
 from ..graph.sizes import tensors_in
 from ..options import Options
@@ -50,7 +52,7 @@ class Planner:
         that was accepted nevertheless must not be found in a cache."""
         o = self.options
         costs = (o.costs == "measured", sorted(self.costs.table.items()))
-        given = (o.budget, o.kernels, o.effort, o.seed, o.sync, o.allow, o.link, *costs, sorted(self.allowed), self.decides_layout)
+        given = (o.budget, o.total, o.left_bytes, o.sizes, o.kernels, o.effort, o.seed, o.sync, o.allow, o.link, *costs, sorted(self.allowed), self.decides_layout)
         digest = hashlib.sha256()
         for part in (__version__, _sources(), *given, is_bounded):
             digest.update(repr(part).encode())
@@ -65,6 +67,14 @@ class Planner:
         workspaces = {key: m.workspace_bytes for key, m in measured.items() if m.workspace_bytes}
         table = {key: m.us for key, m in measured.items() if m.us is not None} if times else self.costs.table
         return Costs(table, workspaces, {key: m.storage_bytes for key, m in measured.items()})
+
+    def extracted(self, gm: fx.GraphModule, num_fwd_outputs: int, of_code: Mapping[str, int]) -> tuple[Joint, Costs]:
+        """Returns the problem of a prepared joint graph, and the costs of its ops, for the sizes that are taken. of_code: by op, the bytes that its code
+        takes above what the op is known to need."""
+        costs = replace(self.costs_of(gm), of_code=dict(of_code))
+        joint = extract(gm, num_fwd_outputs, costs, self.allowed, fuses=self.fuses)
+        self.add_offloads(joint, gm)
+        return joint, costs
 
     def add_offloads(self, joint: Joint, gm: fx.GraphModule) -> None:
         """Adds the copies to the host's memory and back that a plan may choose. Raises BadInput if there is no link."""

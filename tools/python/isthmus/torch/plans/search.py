@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...errors import CannotBeMet
 from ...planning import Plan
 from .. import reports
 from ..graph.joint import Joint
+from ..graph.places import named
+from ..graph.program import as_it_runs, order_of
 from ..inductor.limits import MOST_REPLANS
 from ..options import Options
 from ..ranks import agreement
 from .learned import Learned
+from .refusal import peak_of, too_large
 
 _ABOVE_LEAST = 0.01  # inductor's code may take this share above the planned least peak before another plan is tried
 
@@ -24,21 +27,34 @@ class Search:
     options: Options
     joint: Joint
     learned: Learned
+    ends: str = ""
+    """Where and why the graph ends before its function does."""
 
     @functools.cached_property
     def baseline_bytes(self) -> int:
         """The peak of the graph without recomputation."""
         if self.learned.baseline_bytes is not None:
             return self.learned.baseline_bytes
-        problem = self.joint.problem
-        order = [i for i, op in enumerate(problem) if not op.pinned and not op.is_optional]
-        return Plan.from_schedule(problem, order).figures.baseline_peak_bytes + self.joint.reserved_bytes
+        return self._peak_of(order_of(self.joint))
+
+    @functools.cached_property
+    def program_bytes(self) -> int:
+        """The peak of the graph as the program runs it: with what it checkpoints itself."""
+        return self.learned.program_bytes if self.learned.program_bytes is not None else self._peak_of(as_it_runs(self.joint))
+
+    def _peak_of(self, schedule: Sequence[int]) -> int:
+        return Plan.from_schedule(self.joint.problem, schedule).figures.peak_bytes + self.joint.reserved_bytes
+
+    @property
+    def whole_bytes(self) -> int:
+        """What a share is of."""
+        return self.baseline_bytes if self.options.is_of_graph else self.program_bytes
 
     @property
     def asked_bytes(self) -> int | None:
         """The budget that the user gave; None: the least peak that is found."""
         wanted = self.options.parsed
-        return wanted.bytes if wanted.share is None else int(wanted.share * self.baseline_bytes)
+        return wanted.bytes if wanted.share is None else int(wanted.share * self.whole_bytes)
 
     @property
     def budget(self) -> int | str:
@@ -59,6 +75,10 @@ class Search:
             return self.options.plan(problem, self.budget if replans < MOST_REPLANS else "min")
         except CannotBeMet as e:
             assert e.plan is not None and e.plan.figures.smallest_peak_bytes is not None
+            if not replans and isinstance(self.budget, int):
+                own = Plan.from_schedule(problem, as_it_runs(self.joint))
+                if own.figures.peak_bytes <= self.budget:  # the program's own checkpoints keep to the budget
+                    return own
             if replans:
                 return e.plan  # as far as is known, inductor's code takes least with this plan
             return (unmet or self.refuse)(e)
@@ -67,21 +87,29 @@ class Search:
         """Raises CannotBeMet for a budget that the graph cannot meet; if not strict, warns and returns the least plan."""
         if self.options.strict:
             raise self.refusal(error) from None
-        warnings.warn(f"{self._why_unmet(error)}; that is taken", stacklevel=2)
+        warnings.warn(str(self.refusal(error)), stacklevel=2)
         return error.plan
 
     def refusal(self, error: CannotBeMet) -> CannotBeMet:
-        made = CannotBeMet(
-            f"""{self._why_unmet(error)}; ask for that or more, for options={{"budget": "min"}}, or for "strict": False, which takes the least"""
-        )
-        made.plan = error.plan
+        plan = error.plan
+        least, whole = self._least(plan), self.whole_bytes
+        made = CannotBeMet(f"{self._why_unmet(error)}; {self.options.next_to_ask(least, whole, plan.figures.recompute_overhead)}")
+        made.plan = plan
         return made
 
+    def _least(self, plan: Plan) -> int:
+        assert plan.figures.smallest_peak_bytes is not None
+        return plan.figures.smallest_peak_bytes + self.joint.reserved_bytes
+
     def _why_unmet(self, error: CannotBeMet) -> str:
-        least = error.plan.figures.smallest_peak_bytes + self.joint.reserved_bytes
+        plan, problem = error.plan, self.joint.problem
+        least = self._least(plan)
+        op = "" if self.asked_bytes is None else too_large(problem, self.asked_bytes, lambda i: named(self.joint, i))
         return (
-            f"a budget of {self.options.budget} cannot be met: the least peak that was found for this graph is {least} bytes "
-            f"({reports.in_mib(least)}), {reports.share(least, error.plan.figures.baseline_peak_bytes + self.joint.reserved_bytes)} of its own"
+            f"a {self.options.asked} cannot be met: the least peak that was found for this graph is {least} bytes ({reports.in_mib(least)}), "
+            f"{reports.share(least, self.whole_bytes)} of its own"
+            f"{op or peak_of(self.joint, plan.schedule)}"
+            f"{f'; PyTorch ends the graph early: {self.ends}' if self.ends else ''}"
         )
 
     def most_bytes(self, planned_peak_bytes: int) -> int | None:

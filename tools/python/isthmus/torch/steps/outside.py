@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -77,7 +78,13 @@ def _where(step: StepProblem, segment: int, places: Places) -> str:
 def within(step: StepProblem, places: Places) -> str:
     """Returns a clause of an error that names the bytes outside of the graphs; "" if there are few."""
     told = list(described(step, places))
-    return f"; outside of the graphs, where nothing is planned, it needs {', '.join(told)}{uncompiled(places)}" if told else ""
+    return f"; outside of the graphs, where nothing is planned, it needs {', '.join(told)}{_remedy(told)}{uncompiled(places)}" if told else ""
+
+
+def _remedy(told: Sequence[str]) -> str:
+    """Returns what brings the ops outside into a graph, where that is known."""
+    recurrent = any(re.search(r"aten::(lstm|gru|rnn_)|RnnLayer", text) for text in told)
+    return "; torch._dynamo.config.allow_rnn = True lets PyTorch take recurrent layers apart, so that they are planned" if recurrent else ""
 
 
 def of_timeline(timeline: hooks.Timeline | hooks.TimelineOnGpu, places: Places) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import weakref
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
@@ -79,6 +80,16 @@ class Record:
     @property
     def is_measured(self) -> bool:
         return self.timeline is not None and self.timeline.is_whole and len(self.timeline.levels) == 2 * self.measured_segments
+
+    def scaled(self, factor: float) -> Record:
+        """Returns the record of a step whose values and tangents are larger by a factor, and which was not measured."""
+
+        def grown(size: int) -> int:
+            return math.ceil(size * factor)
+
+        values = [replace(v, bytes=grown(v.bytes)) for v in self.values]
+        tangents = [[replace(t, bytes=grown(t.bytes)) for t in of_segment] for of_segment in self.tangents]
+        return replace(self, values=values, tangents=tangents, timeline=None)
 
     measured_segments: int = 0
     """The segments that ran; those after them are of backwards that did not."""

@@ -10,6 +10,7 @@ measured live bytes are above those of this problem under the recorded step's ow
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +22,9 @@ from ...planning import Plan, live_bytes
 from ...problem import Problem
 from .. import hooks
 from ..graph.joint import Joint, Read
+from ..graph.places import named
+from ..graph.program import as_it_runs
+from ..plans.refusal import Peak, peak_at
 from .recording import Record, Value
 
 _TRIES = 3
@@ -47,6 +51,10 @@ class Part:
     """Where and why the graph ends before its function does."""
     late_reads: Mapping[int, Sequence[Read]] = field(default_factory=dict)
     """Those of its `Joint`."""
+    names: tuple[str, ...] = ()
+    """For each op, its name and module."""
+    as_it_runs: Schedule = field(default_factory=lambda: Schedule((), ()))
+    """The schedule of the program by itself."""
 
     @classmethod
     def of(cls, name: str, joint: Joint, graph: fx.Graph, ends: str = "") -> Part:
@@ -60,6 +68,8 @@ class Part:
             joint.tangent_bytes,
             ends,
             joint.late_reads,
+            tuple(named(joint, i) for i in range(len(joint.problem))),
+            Schedule.of_program(joint),
         )
 
     def dropping_early(self) -> Part:
@@ -94,6 +104,17 @@ class Schedule:
     forward: tuple[int, ...]
     backward: tuple[int, ...]
 
+    @classmethod
+    def of_program(cls, joint: Joint) -> Schedule:
+        """Returns the schedule of the program by itself. The forward ends before the first op that only the backward can run, or that runs again."""
+        schedule, missing, ran = as_it_runs(joint), set(joint.problem.forward_outputs), set()
+        for position, op in enumerate(schedule):
+            if not missing and (op in ran or joint.problem[op].phase == "backward"):
+                return cls(tuple(schedule[:position]), tuple(schedule[position:]))
+            ran.add(op)
+            missing.discard(op)
+        return cls(tuple(schedule), ())
+
 
 class Retraced(BaseException):
     """A graph that PyTorch has traced again is another one than was planned, because PyTorch knows more by now, such as that two symbolic sizes
@@ -113,6 +134,12 @@ class Outside:
     """The bytes that ops need between a segment and the next one, or the end of the step, beyond what is live at the segment's end."""
     first: int = 0
     """The peak before the first segment."""
+
+    def scaled(self, factor: float) -> Outside:
+        def grown(sizes: Sequence[int]) -> tuple[int, ...]:
+            return tuple(math.ceil(size * factor) for size in sizes)
+
+        return Outside(grown(self.beside), grown(self.after), *grown([self.first]))
 
     @classmethod
     def none(cls, record: Record) -> Outside:
@@ -275,6 +302,21 @@ class StepProblem:
         return [(number[i], k) for i, k in sorted(wanted) if i in number]
 
     # --- planning
+
+    def peak(self, schedule: Sequence[int]) -> Peak:
+        """Returns what is live at the peak of a schedule of the step."""
+        live = live_bytes(self.problem, schedule)
+        at = max(range(len(live)), key=live.__getitem__)
+        ends = set(self._ends)
+        segment = sum(step in ends for step in schedule[:at])
+        of = self.record.segments[segment]
+        made = () if of.is_forward else self._made(of.call, False)
+        return peak_at(self.problem, schedule, at, live[at] + self.reserved_bytes, made, self._name, self.record.gradients[segment])
+
+    def _name(self, step: int) -> str:
+        """Returns the name of an op and its module; "" for one that stands for something outside of the graphs."""
+        call, op = self._local.get(step, (0, -1))
+        return "" if op < 0 else self.parts[call].names[op]
 
     def plan(self, budget: int | str, planned: Callable[[Problem, int | str], Plan]) -> Plan:
         """Plans the step and returns the plan of its calls' schedules. budget: bytes without the reserved ones, or "min". Raises CannotBeMet."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 import weakref
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ...errors import CannotBeMet
@@ -15,7 +16,7 @@ from ..inductor.limits import MOST_REPLANS
 from ..options import Options
 from . import outside
 from .recording import Record
-from .step_plan import Part, Schedule, StepProblem
+from .step_plan import Outside, Part, Schedule, StepProblem
 
 
 class Variant(Protocol):
@@ -32,16 +33,20 @@ class Graph(Protocol):
     part: Part | None
     num_outputs: int
     has_others: bool
-    first: Variant
-    """The variant compiled before the step was known."""
+    sizes: Mapping[str, int]
+    """The symbolic sizes of the latest call."""
     report: reports.GraphReport | None
     """The report of the first variant."""
     unmet: CannotBeMet | None
     """Why the first variant does not keep to a budget that is a share."""
 
+    def by_itself(self) -> Variant: ...
+
     def least(self) -> Variant: ...
 
-    def scheduled(self, schedule: Schedule) -> Variant: ...
+    def scheduled(self, schedule: Schedule, sizes: Mapping[str, int]) -> Variant: ...
+
+    def part_at(self, sizes: Mapping[str, int]) -> Part | None: ...
 
     def excess_of(self, schedule: Schedule) -> tuple[int, int]: ...
 
@@ -55,6 +60,12 @@ class StepPlan:
     graphs: tuple[weakref.ref[Graph], ...]
     schedules: tuple[Schedule, ...]
     report: reports.StepReport
+    sizes: tuple[Mapping[str, int], ...]
+    """For each call, the largest symbolic sizes for which the plan holds."""
+    record: Record
+    ran: tuple[Schedule | None, ...]
+    """The schedules that the recorded step ran."""
+    outside: Outside
     is_final: bool = False
     """A step was measured, and was within the plan."""
     corrections: int = 0
@@ -66,17 +77,19 @@ class StepPlan:
 def planned(
     record: Record,
     ran: Sequence[Schedule | None],
+    sizes: Sequence[Mapping[str, int]],
     options: Options,
     places: outside.Places,
     earlier: StepPlan | None,
     warn: Callable[[str], None],
 ) -> StepPlan:
-    """Plans a recorded step, and compiles its graphs by that plan. Raises CannotBeMet. ran: the schedules that the recorded step ran. earlier: the
+    """Plans a recorded step, and compiles its graphs by that plan. Raises CannotBeMet. ran: the schedules that the recorded step ran. sizes: for each
+    call, its symbolic sizes. earlier: the
     plan that the step had, if its measured peak was above it. warn: tells the user what is not kept, if not strict."""
     above = 0 if earlier is None else max(0, (earlier.report.measured_peak_bytes or 0) - earlier.report.planned_peak_bytes)
-    plan = _Planning(record, ran, options, places, above, warn)
-    # Gradients of earlier backwards are counted where that can be: they are older than the step.
-    lefts = (True, False) if any(record.left) else (False,)
+    plan = _Planning(record, ran, sizes, options, places, above, warn)
+    # Gradients of earlier backwards are counted where that can be: they are older than the step. A total has them off already.
+    lefts = (True, False) if any(record.left) and options.total is None else (False,)
     for left in lefts:
         try:
             made = plan.run(with_left=left)
@@ -85,43 +98,60 @@ def planned(
             if left is lefts[-1]:
                 raise
     if earlier is not None:
-        made.corrections = earlier.corrections + (not earlier.report.is_profiled)
+        made.corrections = earlier.corrections + (not earlier.report.is_profiled and not earlier.report.is_foreseen)
     return made
 
 
+def foreseen(earlier: StepPlan, sizes: Mapping[str, int], options: Options, places: outside.Places, warn: Callable[[str], None]) -> StepPlan:
+    """Plans a step of one graph for larger sizes than any that was recorded, before it runs. What lies outside of the graph is assumed to grow in
+    proportion to each size. Raises CannotBeMet."""
+    factor = math.prod(max(1.0, size / max(1, earlier.sizes[0].get(name, size))) for name, size in sizes.items())
+    plan = _Planning(replace(earlier.record.scaled(factor), graphs=[g() for g in earlier.graphs]), earlier.ran, [sizes], options, places, 0, warn)
+    plan.outside = earlier.outside.scaled(factor)
+    return plan.run(with_left=False)
+
+
 class _Planning:
+    outside: Outside | None = None
+    """What is known to lie outside of the graphs; None: the record tells it."""
+
     def __init__(
         self,
         record: Record,
         ran: Sequence[Schedule | None],
+        sizes: Sequence[Mapping[str, int]],
         options: Options,
         places: outside.Places,
         above_bytes: int,
         warn: Callable[[str], None],
     ) -> None:
         """above_bytes: what the last measured step took above its plan: it is part of what the step takes, and it comes off the budget."""
-        self.record, self.ran, self.options, self.places, self.above_bytes, self.warn = record, ran, options, places, above_bytes, warn
+        self.record, self.ran, self.sizes, self.options = record, ran, sizes, options
+        self.places, self.above_bytes, self.warn = places, above_bytes, warn
         self.graphs: list[Any] = record.graphs
 
     def run(self, *, with_left: bool) -> StepPlan:
         start = time.perf_counter()
-        step = StepProblem(self.record, [g.part for g in self.graphs])
+        step = StepProblem(self.record, [g.part_at(sizes) for g, sizes in zip(self.graphs, self.sizes)])
         schedules = [s for s in self.ran if s is not None]
-        if len(schedules) == len(self.ran):
+        if self.outside is not None:
+            step = StepProblem(self.record, step.parts, self.outside)
+        elif len(schedules) == len(self.ran):
             step = step.with_outside(schedules, with_left=with_left)
         baseline = step.in_order().figures.peak_bytes + step.reserved_bytes + self.above_bytes
-        wanted = self.options.parsed
-        asked = wanted.bytes if wanted.share is None else int(wanted.share * baseline)
+        program = step.joined([p.as_it_runs for p in step.parts]).figures.peak_bytes + step.reserved_bytes + self.above_bytes
+        wanted, share_of = self.options.parsed, baseline if self.options.is_of_graph else program
+        asked = wanted.bytes if wanted.share is None else int(wanted.share * share_of)
         planning = 0.0
         found_peaks: list[int] = []
         while True:
             is_last = len(found_peaks) == MOST_REPLANS
             budget = "min" if asked is None or is_last else max(0, asked - step.reserved_bytes - self.above_bytes)
-            whole = self._whole(step, budget, baseline, may_refuse=not with_left)
+            whole = self._whole(step, budget, share_of, may_refuse=not with_left)
             schedules = step.divide(whole.schedule)
             planning += time.perf_counter() - start
-            for graph, schedule in zip(self.graphs, schedules):
-                graph.scheduled(schedule)
+            for graph, schedule, sizes in zip(self.graphs, schedules, self.sizes):
+                graph.scheduled(schedule, sizes)
             start = time.perf_counter()
             excess = self._excess(step, schedules)
             peak = step.peak_with(excess, schedules)
@@ -136,16 +166,21 @@ class _Planning:
             parts=tuple(g.report_of(s) for g, s in zip(self.graphs, schedules)),
             budget_bytes=asked,
             baseline_peak_bytes=baseline,
+            program_peak_bytes=program,
             planned_peak_bytes=peak if asked is None else step.peak_with((), schedules),
             added_cost=whole.figures.recompute_overhead,
             recomputed=whole.figures.recomputed,
             plan_seconds=planning,
             inductor_peak_bytes=peak if self.options.kernels == "inductor" else None,
             replans=len(found_peaks),
-            is_profiled=not self.record.is_measured,
+            is_profiled=not self.record.is_measured and self.outside is None,
+            is_foreseen=self.outside is not None,
             outside=tuple(outside.described(step, self.places)),
         )
-        return StepPlan(tuple(weakref.ref(g) for g in self.graphs), tuple(schedules), report)
+        graphs = tuple(weakref.ref(g) for g in self.graphs)
+        # Graphs that are alive keep the record's; a plan must not.
+        record = replace(self.record, graphs=[])
+        return StepPlan(graphs, tuple(schedules), report, tuple(self.sizes), record, tuple(self.ran), step.outside)
 
     def _excess(self, step: StepProblem, schedules: Sequence[Schedule]) -> list[int]:
         """Returns, for each segment, the bytes that inductor's code takes above the plan."""
@@ -156,15 +191,15 @@ class _Planning:
         """Raises CannotBeMet or warns that the code of all plans exceeds the budget."""
         least = min(found_peaks)
         why = (
-            f"a budget of {self.options.budget} cannot be met: with what inductor makes of {len(found_peaks)} plans of the step the least "
+            f"a {self.options.asked} cannot be met: with what inductor makes of {len(found_peaks)} plans of the step the least "
             f"peak is {least} bytes ({reports.in_mib(least)})"
         )
         if self.options.strict:
             raise CannotBeMet(f"""{why}; ask for that or more, or for options={{"budget": "min"}}, or for "kernels": "aot_eager\"""")
         self.warn(f"{why}; the last one is taken")
 
-    def _whole(self, step: StepProblem, budget: int | str, baseline: int, *, may_refuse: bool) -> Plan:
-        """Returns the plan of the step. may_refuse: a budget that cannot be met is told to the user."""
+    def _whole(self, step: StepProblem, budget: int | str, share_of: int, *, may_refuse: bool) -> Plan:
+        """Returns the plan of the step. share_of: what a share is of. may_refuse: a budget that cannot be met is told to the user."""
         try:
             return step.plan(budget, self.options.plan)
         except CannotBeMet as e:
@@ -175,14 +210,14 @@ class _Planning:
             least = (e.plan.figures.smallest_peak_bytes or e.plan.figures.peak_bytes) + step.reserved_bytes + self.above_bytes
             graphs = f"{len(step.parts)} graphs" if len(step.parts) > 1 else "one graph"
             why = (
-                f"a budget of {self.options.budget} cannot be met: the step runs {graphs}, and the least peak that was found for all of it "
-                f"is {least} bytes ({reports.in_mib(least)}), {reports.share(least, baseline)} of its own{outside.within(step, self.places)}"
+                f"a {self.options.asked} cannot be met: the step runs {graphs}, and the least peak that was found for all of it "
+                f"is {least} bytes ({reports.in_mib(least)}), {reports.share(least, share_of)} of its own"
+                f"{step.peak(e.plan.schedule)}{outside.within(step, self.places)}"
             )
+            why = f"{why}; {self.options.next_to_ask(least, share_of, e.plan.figures.recompute_overhead)}"
             if not self.options.strict:
-                self.warn(f"{why}; that is taken")
+                self.warn(why)
                 return step.joined(step.divide(e.plan.schedule))
-            error = CannotBeMet(
-                f"""{why}; ask for that or more, for options={{"budget": "min"}}, or for "strict": False, which takes the least"""
-            )
+            error = CannotBeMet(why)
             error.plan = e.plan
             raise error from None

@@ -15,15 +15,17 @@ import time
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from ...errors import CannotBeMet, Internal
 from .. import hooks, reports
+from ..device import ledger, live, total
 from ..options import Options
+from ..plans.by_size import holds
 from ..ranks.refusals import Refusals
 from . import outside, step_planner
 from .recording import Record, Recorder
@@ -51,6 +53,8 @@ class Call:
     variant: Variant
     node: weakref.ref[Any] | None = None
     had_backward: bool = False
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Its symbolic sizes."""
 
     @property
     def waits(self) -> bool:
@@ -108,6 +112,10 @@ class Step:
         return [c.graph for c in self.calls]
 
     @property
+    def sizes(self) -> list[Mapping[str, int]]:
+        return [c.sizes for c in self.calls]
+
+    @property
     def is_over(self) -> bool:
         """True if the next call begins another step. Of a step without graphs it is not known whether a forward waits for its backward."""
         return not self.has_others and (self.had_backward or bool(self.calls))
@@ -118,6 +126,10 @@ class Steps:
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        """Those of the user, with what a total leaves to the step."""
+        self._ledger: ledger.Ledger | None = None
+        self._counted_bytes = 0
+        """The most that was live on the device before a step."""
         self.current: Call | None = None
         """The call whose forward runs."""
         self._in_backward: Call | None = None
@@ -133,6 +145,7 @@ class Steps:
         self._refused: weakref.WeakKeyDictionary[Any, CannotBeMet] = weakref.WeakKeyDictionary()  # by the function that began the step
         self._warned: set[str] = set()
         self._grown = False
+        self._names: set[str] = set()
         self.is_under_ddp = False
         """True: DistributedDataParallel may make its buckets anew before the first graph of a step, which is no need of every step."""
         self._last: GraphSequence | None = None
@@ -154,13 +167,23 @@ class Steps:
             self._step.compiles = True
             self._step.stop_watching()
 
+    def note_names(self, names: set[str]) -> None:
+        """Notes which arguments named by the option sizes a graph has."""
+        self._names |= names
+
     def grows(self) -> None:
         """Notes that a graph is about to run with larger sizes than any that were measured."""
         self._grown = True
         step = self._step
         if step is not None and step.timeline is None and not step.compiles and not step.calls:
             step.to_watch = True
+            step.to_record = self._may_plan
             self._watch(step)
+
+    @property
+    def _may_plan(self) -> bool:
+        # With `sync` ranks would have to agree on when a step ends, so there each graph has the whole budget and no step is recorded.
+        return self._count > 0 and len(self._plans) < _MOST_PLANS and not self.options.sync and not self._has_told
 
     # --- forwards
 
@@ -191,11 +214,44 @@ class Steps:
         if self._step.entries > _MOST_ENTRIES and not self._step.calls:
             self._step.stop_watching()
 
+    def look_at_device(self, *, only_first: bool = False) -> None:
+        """Counts what the device holds beside a step, if the user gave a total: what is left is the budget. It is counted before the first step, before
+        those that are measured, and before any that begins with more on a GPU than was ever counted. If less is left than before, what no longer fits is planned
+        anew. Raises CannotBeMet."""
+        if self.options.total is None:
+            return
+        device, before = total.device_in_use(), self._ledger
+        if before is not None:
+            has_more = device.type == "cuda" and hooks.live_on_gpu(device) > self._counted_bytes
+            if only_first or not has_more and not self._is_measured():
+                return
+        found = ledger.taken(self.options.total, device)
+        self._counted_bytes = max(self._counted_bytes, found.live.bytes)
+        if before is not None and found.left_bytes >= before.left_bytes:
+            return
+        try:
+            found.check()
+        except CannotBeMet as e:
+            if self.options.strict:
+                raise
+            self._warn_once(str(e))
+        self._ledger = found
+        self.options = replace(self.options, left_bytes=max(0, found.left_bytes))
+        reports.note_total(id(self), found)
+        self._plans = [p for p in self._plans if p.report.planned_peak_bytes <= found.left_bytes]
+        for plan in self._plans:
+            plan.report = reports.budgeted(plan.report, found.left_bytes)
+
+    def _note_inputs(self, arguments: Sequence[Any]) -> None:
+        """Tells the inputs of the step from the other tensors that are live."""
+        if self._ledger is not None and not self._ledger.input_bytes:
+            self._ledger = self._ledger.with_inputs(live.inputs_among(arguments, self._ledger.room.device))
+            reports.note_total(id(self), self._ledger)
+
     def _begun(self, function: object) -> Step:
+        self.look_at_device()
         step = Step(function, self._ended, expected=self._followers.get(self._last), places=outside.Places(self._began_us))
-        # With `sync` ranks would have to agree on when a step ends, so there each graph has the whole budget and no step is recorded.
-        may_plan = self._count > 0 and len(self._plans) < _MOST_PLANS and not self.options.sync and not self._has_told
-        is_recorded = may_plan and not self._is_final(step.expected)
+        is_recorded = self._may_plan and (self._grown or not self._is_final(step.expected))
         step.to_watch = is_recorded or self._is_measured()
         step.to_record = is_recorded
         if not self.is_under_ddp:
@@ -218,8 +274,10 @@ class Steps:
         if self._depth == 0:  # the graph was not compiled by torch.compile
             self._enter(self)
         step = self._step = self._step or self._begun(self)
+        if not step.calls:
+            self._note_inputs(arguments)
         self._watch(step)
-        call = Call(graph, len(step.calls), self._variant(graph, step))
+        call = Call(graph, len(step.calls), self._variant(graph, step), sizes=dict(graph.sizes))
         step.calls.append(call)
         self._arguments = arguments if step.recorder is not None else ()
         return call
@@ -231,12 +289,32 @@ class Steps:
         plans = list(reversed(self._plans))
         if expected[: position + 1] == so_far:
             if len(expected) == 1 and not graph.has_others and self._plan_of(expected) is None:
-                return graph.first
+                return graph.by_itself()
             plans.sort(key=lambda p: not p.is_of(expected))
-        for found in plans:
-            if [g() for g in found.graphs[: position + 1]] == so_far:
-                return graph.scheduled(found.schedules[position])
-        return graph.least() if self.has_bytes and step.has_others and not self.options.sync else graph.first
+        matching = [p for p in plans if [g() for g in p.graphs[: position + 1]] == so_far]
+        for found in matching:
+            if not self.has_bytes or holds(found.sizes[position], graph.sizes):
+                return graph.scheduled(found.schedules[position], found.sizes[position])
+        if matching and len(matching[0].graphs) == 1:
+            return self._foreseen(matching[0], graph, step)
+        if matching:  # for larger sizes than these, the step is recorded with the least peaks of its graphs, and then planned
+            self.grows()
+            return graph.least()
+        return graph.least() if self.has_bytes and step.has_others and not self.options.sync else graph.by_itself()
+
+    def _foreseen(self, earlier: StepPlan, graph: Graph, step: Step) -> Variant:
+        """Plans a step of one graph for larger sizes than those that were recorded. Raises CannotBeMet."""
+        step.compiles = True
+        step.stop_watching()
+        try:
+            made = step_planner.foreseen(earlier, dict(graph.sizes), self.options, step.places, self._warn_once)
+        except Retraced:
+            return graph.least()
+        except CannotBeMet as e:
+            raise CannotBeMet(f"with sizes {', '.join(f'{name}={size}' for name, size in graph.sizes.items())}, {e}") from None
+        self._plans.append(made)
+        reports.add_step(made.report)
+        return graph.scheduled(made.schedules[0], graph.sizes)
 
     @contextlib.contextmanager
     def running(self, call: Call) -> Iterator[None]:
@@ -316,7 +394,7 @@ class Steps:
     def _judge(self, step: Step) -> None:
         """Compares the measured peak of a step with its budget, if no other plan is tried first."""
         assert step.timeline is not None
-        found = self._plan_of(step.graphs)
+        found = self._plan_of(step.graphs, step.sizes)
         if not step.calls:
             self._check_without_graphs(step, step.timeline)
         elif found is not None and found.corrections >= _MOST_CORRECTIONS or step.recorder is None:
@@ -339,19 +417,24 @@ class Steps:
             return
         self._count += 1
         self._ended += 1
+        unknown = self.options.sizes.keys() - self._names
+        if unknown and step.calls:
+            self._warn_once(f"no graph has an argument '{sorted(unknown)[0]}', which the option sizes names: give the names that the compiled function has")
         self._listen(step)
         graphs = step.graphs
         sequence = tuple(weakref.ref(g) for g in graphs)
         self._followers[self._last], self._last = sequence, sequence
-        if not graphs or record is None or record.graphs != graphs or self._is_final(sequence):
+        grown, self._grown = self._grown, self._grown and record is None
+        if not graphs or record is None or record.graphs != graphs or not grown and self._is_final(sequence):
             return
-        found = self._plan_of(graphs)
-        if found is None and len(graphs) == 1 and not graphs[0].has_others:
+        found = self._plan_of(graphs, step.sizes)
+        is_outgrown = found is None and self._plan_of(graphs) is not None
+        if found is None and len(graphs) == 1 and not graphs[0].has_others and not is_outgrown:
             if record.is_measured and not self._is_kept_by(graphs[0], record):
                 self._make_plan(record, step, None)
         elif found is None:
             self._make_plan(record, step, None)
-        elif record.is_measured and (found.report.is_profiled or not self._is_kept(found, record)):
+        elif record.is_measured and (found.report.is_profiled or found.report.is_foreseen or not self._is_kept(found, record)):
             if found.corrections < _MOST_CORRECTIONS:
                 self._make_plan(record, step, found)
             found.is_final = True
@@ -369,8 +452,10 @@ class Steps:
             not others and graph is not None and not graph.has_others and graph.report is not None and graph.report.measured_peak_bytes is not None
         )
 
-    def _plan_of(self, graphs: Sequence[Graph | None]) -> StepPlan | None:
-        return next((p for p in self._plans if p.is_of(graphs)), None)
+    def _plan_of(self, graphs: Sequence[Graph | None], sizes: Sequence[Mapping[str, int]] | None = None) -> StepPlan | None:
+        """Returns the newest plan of these graphs. sizes: those of their calls, for which it must hold."""
+        found = (p for p in reversed(self._plans) if p.is_of(graphs))
+        return next((p for p in found if sizes is None or not self.has_bytes or all(map(holds, p.sizes, sizes))), None)
 
     def _is_kept_by(self, graph: Graph, record: Record) -> bool:
         """Returns True if a step is the one graph that it runs: its measured peak is that of the graph's own plan."""
@@ -398,6 +483,9 @@ class Steps:
             return
         if earlier is not None:
             self._plans.remove(earlier)
+        # A plan for larger sizes takes the place of the one before the last: the last one costs less where it holds.
+        for smaller in [p for p in self._plans if p.is_of(step.graphs)][:-1]:
+            self._plans.remove(smaller)
         self._plans.append(made)
         reports.add_step(made.report, in_place_of=earlier.report if earlier is not None else None)
         if len(self._plans) == _MOST_PLANS:
@@ -410,7 +498,7 @@ class Steps:
         ran = [c.variant.schedule for c in step.calls]
         for _ in range(_MOST_RETRACINGS):
             try:
-                return step_planner.planned(record, ran, self.options, step.places, earlier, self._warn_once)
+                return step_planner.planned(record, ran, step.sizes, self.options, step.places, earlier, self._warn_once)
             except Retraced as e:
                 self._plans = [p for p in self._plans if p is earlier or not any(g() is e.graph for g in p.graphs)]
                 ran = [None if c.graph is e.graph else schedule for c, schedule in zip(step.calls, ran)]
@@ -421,7 +509,7 @@ class Steps:
     def _check(self, step: Step, timeline: hooks.Timeline | hooks.TimelineOnGpu) -> None:
         """Refuses the step if it was measured above its budget."""
         self._grown = False
-        found, graph = self._plan_of(step.graphs), step.calls[0].graph
+        found, graph = self._plan_of(step.graphs, step.sizes), step.calls[0].graph
         report = graph.report if found is None else found.report
         budget = self.options.parsed.bytes if report is None else report.budget_bytes
         if (self.options.parsed.share or 0) >= 1:  # all that the step takes, which may differ a little from step to step
@@ -432,7 +520,7 @@ class Steps:
         self._refuse(
             step,
             CannotBeMet(
-                f"a budget of {self.options.budget} is not kept: budget {reports.in_mib(budget)}{planned}, measured {timeline.peak} bytes "
+                f"a {self.options.asked} is not kept: budget {reports.in_mib(budget)}{planned}, measured {timeline.peak} bytes "
                 f"({reports.in_mib(timeline.peak)}) {outside.of_timeline(timeline, step.places)}"
             ),
         )
@@ -444,7 +532,7 @@ class Steps:
         if budget.bytes is not None and timeline.peak <= budget.bytes or budget.share is not None and budget.share >= 1:
             return
         why = outside.uncompiled(step.places)
-        said = f"""a budget of {self.options.budget} cannot be met: PyTorch has compiled nothing of the step, which takes {timeline.peak} bytes ({
+        said = f"""a {self.options.asked} cannot be met: PyTorch has compiled nothing of the step, which takes {timeline.peak} bytes ({
             reports.in_mib(timeline.peak)}) {outside.of_timeline(timeline, step.places)}{why}"""
         if budget.bytes is None and budget.share is None:  # the least peak that can be had
             self._warn_once(said.replace("cannot be met", "changes nothing"))

@@ -1,0 +1,136 @@
+#include "passes/inspect/module_tree.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace isthmus {
+namespace {
+
+// A tree of the parts of names. Each node of the graph is a member of the entry of its whole name.
+struct Entry {
+  std::string name;
+  std::vector<uint32_t> children, members;
+  bool isRange = false;
+};
+
+class TreeMaker {
+public:
+  TreeMaker(const Graph &g, size_t mostChildren)
+      : g_(g), mostChildren_(mostChildren), entries_(1), gradientOf_(g.numValues()) {
+    for (size_t i = 0; i < g.outputs().size(); ++i)
+      if (g.role(i).kind != OutputKind::Result)
+        gradientOf_[g.outputs()[i].index] = g.role(i).of;
+  }
+
+  ModuleTree run() {
+    // Forward nodes decide the order, wherever a plan has put what belongs to them.
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (const Node &n = g_.node(NodeId(i)); n.phase == Phase::Forward && !n.isStandIn())
+        entryOf(NodeId(i));
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      entries_[entryOf(NodeId(i))].members.push_back(i);
+    for (uint32_t e = 0; e < entries_.size(); ++e) // grows by the ranges
+      divide(e);
+    tree_.moduleOf.resize(g_.numNodes());
+    tree_.modules.emplace_back();
+    emit(0, 0);
+    return std::move(tree_);
+  }
+
+private:
+  static constexpr unsigned kMostParts = 32; // the last one takes what is left of the name
+
+  // Dots and slashes divide a name. The part behind the last divider is the entry of the node.
+  uint32_t entryOf(NodeId n) {
+    llvm::StringRef name = homeName(g_, n);
+    if (const ValueId of = gradientOf_[g_.node(n).firstResult.index])
+      name = g_.valueName(of);
+    uint32_t at = 0;
+    for (unsigned parts = 1; !name.empty(); ++parts) {
+      const llvm::StringRef part =
+          name.take_until([&](char c) { return parts < kMostParts && (c == '.' || c == '/'); });
+      name = name.drop_front(std::min(name.size(), part.size() + 1));
+      if (!part.empty())
+        at = child(at, part);
+    }
+    return at;
+  }
+
+  uint32_t child(uint32_t parent, llvm::StringRef name) {
+    auto [at, isNew] =
+        byName_.try_emplace((llvm::Twine(parent) + "/" + name).str(), uint32_t(entries_.size()));
+    if (isNew) {
+      entries_.push_back({name.str(), {}, {}});
+      entries_[parent].children.push_back(at->second);
+    }
+    return at->second;
+  }
+
+  // Puts many children into ranges of equal length, as many as are shown at once.
+  void divide(uint32_t e) {
+    const std::vector<uint32_t> all = entries_[e].children;
+    if (all.size() <= mostChildren_)
+      return;
+    size_t each = mostChildren_;
+    while (llvm::divideCeil(all.size(), each) > mostChildren_)
+      each *= mostChildren_;
+    std::vector<uint32_t> ranges;
+    for (size_t from = 0; from < all.size(); from += each) {
+      const size_t to = std::min(from + each, all.size());
+      if (to == from + 1) {
+        ranges.push_back(all[from]);
+        continue;
+      }
+      ranges.push_back(uint32_t(entries_.size()));
+      entries_.push_back({entries_[all[from]].name + " to " + entries_[all[to - 1]].name,
+                          std::vector(all.begin() + long(from), all.begin() + long(to)),
+                          {},
+                          /*isRange=*/true});
+    }
+    entries_[e].children = std::move(ranges);
+  }
+
+  // Adds what lies in entry `e` to the module `module`.
+  void emit(uint32_t e, uint32_t module) {
+    for (uint32_t n : entries_[e].members)
+      tree_.moduleOf[n] = module;
+    for (uint32_t c : entries_[e].children) {
+      std::string name = entries_[c].name;
+      const bool isRange = entries_[c].isRange;
+      while (entries_[c].members.empty() && entries_[c].children.size() == 1) {
+        c = entries_[c].children[0];
+        name += "." + entries_[c].name;
+      }
+      const uint32_t own = uint32_t(tree_.modules.size());
+      tree_.modules.push_back({module, name, isRange});
+      emit(c, own);
+    }
+  }
+
+  const Graph &g_;
+  const size_t mostChildren_;
+  std::vector<Entry> entries_;
+  llvm::StringMap<uint32_t> byName_; // by the parent's number and the part
+  std::vector<ValueId> gradientOf_;  // by value: what an output is the gradient or next state of
+  ModuleTree tree_;
+};
+
+} // namespace
+
+llvm::StringRef homeName(const Graph &g, NodeId id) {
+  while (g.node(id).isClone())
+    id = g.node(id).from.origin;
+  const Node &n = g.node(id);
+  const ValueId v = n.isRestoring() ? n.from.restores : n.firstResult;
+  llvm::StringRef name = g.valueName(v);
+  if (n.phase == Phase::Backward && !n.isRestoring()) // as differentiation names its nodes
+    name.consume_front("d.");
+  return name;
+}
+
+ModuleTree modulesOf(const Graph &g, size_t mostChildren) {
+  return TreeMaker(g, mostChildren).run();
+}
+
+} // namespace isthmus

@@ -1,0 +1,318 @@
+"""Tests steps over several devices: losses and gradients, peaks, orders, checkpoint modes, files, refusals."""
+
+import json
+import math
+import os
+import random
+import unittest
+
+import command
+from cli_cases import Case
+from command import npy, read_npy
+from training import npz
+
+LOSS = "--loss=cross_entropy"
+ONE = "--threads=1"
+ORDERS = ["gpipe", "1f1b", "zero-bubble"]
+MODES = ["always", "except_last", "never"]
+NETS = {
+    "mlp": ["mlp", "--depth=6", "--width=64", "--batch=12", "--dropout=0.2"],
+    "unet": ["unet", "--depth=2", "--width=8", "--batch=8", "--shape=3x32x32"],
+    "gpt2": ["gpt2", "--depth=4", "--width=32", "--heads=4", "--batch=8", "--tokens=16", "--vocab=300", "--dropout=0.1"],
+}
+
+
+class Stages(Case):
+    def net(self, name, *options):
+        self.run_ok("zoo", *(options or NETS[name]), "-o", name + ".isth")
+        return name + ".isth"
+
+    def run_into(self, folder, *args):
+        """The report, and the paths of the outputs' files; each device's peak is what was predicted."""
+        r = self.report("run", *args, ONE, "--outputs=" + folder)
+        for stage in r.get("stages", []):
+            self.assertEqual(stage["measured_peak_bytes"], stage["predicted_peak_bytes"])
+        if "stages" in r:
+            self.assertEqual(r["predicted_peak_bytes"], max(s["predicted_peak_bytes"] for s in r["stages"]))
+        return r, self.written(folder)
+
+    def written(self, folder):
+        names = json.loads(self.read(folder + "/names.json"))
+        return {name: self.path(f"{folder}/{file}") for file, name in names.items()}
+
+    def assert_bits(self, got, want):
+        """Compares the outputs that both have, of which there are some."""
+        both = set(got) & set(want)
+        self.assertTrue(both)
+        for name in both:
+            self.assertEqual(self.read(got[name]), self.read(want[name]), name)
+
+    def fails_with(self, code, *args):
+        result = command.run(*args, cwd=self.dir)
+        self.assertEqual(result.code, code, result.err)
+        return result
+
+    def values(self, path):
+        return path if isinstance(path, list) else list(read_npy(path)[2])
+
+    def assert_near(self, got, want, tolerance):
+        """Compares outputs that both have, gradients among them: the norm of the difference, as a share of the norm."""
+        both = set(got) & set(want)
+        self.assertTrue(any(name.startswith("grad") for name in both))
+        for name in both:
+            a, b = self.values(got[name]), self.values(want[name])
+            self.assertEqual(len(a), len(b), name)
+            off = math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b)))
+            self.assertLessEqual(off, tolerance * max(math.sqrt(sum(y * y for y in b)), 1e-30), name)
+
+
+class Training(Stages):
+    def check(self, name, microbatches, stages, tolerance=1e-5, *options):
+        model = self.net(name)
+        _, want = self.run_into("whole", model, LOSS, *options)
+        _, batches = self.run_into("batches", model, LOSS, f"--microbatches={microbatches}", *options)
+        self.assert_near(batches, want, tolerance)
+        peaks = {}
+        for order in ORDERS:
+            for mode in MODES:
+                r, got = self.run_into("stages", model, LOSS, f"--stages={stages}", f"--microbatches={microbatches}",
+                                       f"--schedule={order}", f"--checkpoint={mode}", *options)
+                self.assertEqual(len(r["stages"]), stages)
+                peaks[order, mode] = [s["predicted_peak_bytes"] for s in r["stages"]]
+                # Orders, modes and devices change no bit of the step in micro-batches.
+                self.assert_bits(got, batches)
+        for order in ORDERS:
+            always, some, never = (peaks[order, mode] for mode in MODES)
+            for a, s, n in zip(always, some, never):
+                self.assertLessEqual(a, s)
+                self.assertLessEqual(s, n)
+        return peaks
+
+    def test_a_linear_net(self):
+        self.check("mlp", 4, 2)
+
+    def test_long_skips(self):
+        peaks = self.check("unet", 4, 3)
+        self.assertLess(peaks["gpipe", "always"][0], 0.6 * peaks["gpipe", "never"][0])
+
+    def test_a_tied_head_dropout_and_an_uneven_last_micro_batch(self):
+        self.check("gpt2", 3, 2)
+
+    def test_fewer_micro_batches_than_stages(self):
+        self.check("gpt2", 2, 4)
+
+    def test_in_f64(self):
+        self.check("mlp", 4, 3, 1e-11, "--precision=f64")
+
+    def test_several_stages_on_a_device(self):
+        model = self.net("gpt2")
+        _, want = self.run_into("whole", model, LOSS, "--microbatches=4")
+        r, got = self.run_into("stages", model, LOSS, "--microbatches=4", "--stages=4", "--devices=cpu:0,cpu:1",
+                               "--schedule=interleaved")
+        self.assertEqual([s["device"] for s in r["stages"]], ["cpu:0", "cpu:1"])
+        self.assertEqual(r["schedule"], "interleaved")
+        self.assert_bits(got, want)
+
+    def test_a_budget_holds_on_each_device(self):
+        model = self.net("unet")
+        free = self.report("opt", model, LOSS, ONE, "--stages=2", "--microbatches=4")
+        budget = free["baseline_peak_bytes"] * 6 // 10
+        r, got = self.run_into("stages", model, LOSS, "--stages=2", "--microbatches=4", f"--budget={budget}", "--effort=0.5")
+        for stage in r["stages"]:
+            self.assertLessEqual(stage["arena_bytes"], budget)
+        _, want = self.run_into("whole", model, LOSS, "--microbatches=4")
+        self.assert_bits(got, want)
+        r = self.fails_with(3, "opt", model, LOSS, ONE, "--stages=2", "--microbatches=4", "--budget=1000", "--effort=0.1",
+                           "--report=r.json")
+        self.assertIn("cannot be met", r.err)
+        with open(self.path("r.json")) as f:
+            self.assertGreater(json.load(f)["smallest_budget_bytes"], 1000)
+
+    def test_auto_is_as_fast_as_any_pair_that_fits(self):
+        model = self.net("gpt2")
+        options = [model, LOSS, ONE, "--stages=2", "--microbatches=4", "--effort=0.3"]
+        budget = self.report("opt", *options)["baseline_peak_bytes"] * 7 // 10
+        auto = self.report("opt", *options, f"--budget={budget}")
+        fitting = 0
+        for order in ORDERS:
+            for mode in MODES:
+                r = self.report("opt", *options, f"--schedule={order}", f"--checkpoint={mode}")
+                if r["arena_bytes"] <= budget:
+                    fitting += 1
+                    # An order that is less than half a per cent faster is not worth what it holds.
+                    self.assertLessEqual(auto["predicted_step_seconds"], 1.0051 * r["predicted_step_seconds"], (order, mode))
+        self.assertGreater(fitting, 0)
+
+
+class BatchNorm(Stages):
+    RESNET = ["resnet", "--depth=8", "--shape=3x16x16"]
+
+    def test_micro_is_separate_passes(self):
+        """Each micro-batch has its own statistics; the first norm's averages are those of the whole batch."""
+        model = self.net("r8", *self.RESNET, "--batch=8")
+        small = self.net("r2", *self.RESNET, "--batch=2")
+        draw = random.Random(0)
+        picture = 3 * 16 * 16
+        x = [draw.gauss(0, 1) for _ in range(8 * picture)]
+        y = [draw.randrange(10) for _ in range(8)]
+        total = {}
+        for part in range(4):
+            self.inputs(f"in{part}", x[2 * part * picture:2 * (part + 1) * picture], y[2 * part:2 * part + 2])
+            _, out = self.run_into(f"out{part}", small, LOSS, "--precision=f64", f"--inputs=in{part}")
+            for name, path in out.items():
+                values = [v / 4 for v in self.values(path)]
+                total[name] = [a + b for a, b in zip(total[name], values)] if name in total else values
+        self.inputs("in", x, y)
+        common = [model, LOSS, "--precision=f64", "--inputs=in"]
+        _, whole = self.run_into("whole", *common)
+        for extra in ([], ["--stages=2"], ["--stages=3", "--checkpoint=always"]):
+            _, got = self.run_into("micro", *common, "--microbatches=4", "--batch-norm=micro", *extra)
+            self.assert_near({n: v for n, v in got.items() if n.startswith(("grad.", "loss"))}, total, 1e-11)
+            averages = {"grad" + n: got[n] for n in ("state.bn1.running_mean", "state.bn1.running_var")}
+            self.assert_near(averages, {"grad" + n: v for n, v in whole.items()}, 1e-12)
+
+    def inputs(self, folder, x, y):
+        os.makedirs(self.path(folder), exist_ok=True)
+        self.write(folder + "/x.npy", npy("f64", (len(y), 3, 16, 16), x))
+        self.write(folder + "/labels.npy", npy("i64", (len(y),), y))
+
+    def test_whole_statistics_and_stages_exclude_each_other(self):
+        model = self.net("r8", *self.RESNET, "--batch=8")
+        r = self.fails_with(1, "run", model, LOSS, "--stages=2", "--microbatches=4")
+        self.assertIn("needs the whole batch", r.err)
+        self.assertIn("--batch-norm=micro", r.err)
+        r = self.fails_with(1, "run", model, LOSS, "--microbatches=3", "--batch-norm=micro")
+        self.assertIn("do not divide", r.err)
+        # Without a number of micro-batches the stages run one after the other.
+        r = self.run_ok("run", model, LOSS, ONE, "--stages=2")
+        self.assertIn("one after the other", r.err)
+
+
+class Files(Stages):
+    def test_a_pipelined_file_runs_and_is_planned_anew(self):
+        model = self.net("gpt2")
+        _, want = self.run_into("whole", model, LOSS, "--microbatches=4")
+        self.run_ok("opt", model, LOSS, ONE, "--stages=2", "--microbatches=4", "--checkpoint=always", "-o", "p.isth")
+        r, got = self.run_into("file", "p.isth")
+        self.assertGreater(r["clones"], 0)
+        self.assertGreater(r["recompute_overhead"], 0)
+        self.assert_bits(got, want)
+        self.run_ok("verify", model, "p.isth", LOSS, ONE)
+        self.run_ok("dot", "p.isth", "-o", "p.dot")
+        again = self.report("opt", "p.isth", ONE, "--stages=3", "--microbatches=2", "-o", "q.isth")
+        once = self.report("opt", model, LOSS, ONE, "--stages=3", "--microbatches=2")
+        self.assertEqual(again["predicted_peak_bytes"], once["predicted_peak_bytes"])
+        self.run_ok("verify", model, "q.isth", LOSS, ONE)
+
+    def test_second_derivatives_are_those_of_the_original(self):
+        model = self.net("mlp")
+        self.run_ok("grad", model, LOSS, "-o", "first.isth")
+        with open(self.path("first.isth")) as f:
+            name = next(line.split()[1] for line in f if line.strip().startswith("output %grad."))
+        param = "%" + name[len("%grad."):]
+        self.run_ok("grad", "first.isth", f"--ys={name}", f"--xs={param}", "-o", "second.isth")
+        _, want = self.run_into("want", "second.isth")
+        for mode in MODES:
+            self.run_ok("opt", model, LOSS, ONE, "--stages=2", "--microbatches=4", f"--checkpoint={mode}", "-o", "p.isth")
+            self.run_ok("grad", "p.isth", f"--ys={name}", f"--xs={param}", "-o", "p2.isth")
+            _, got = self.run_into("got", "p2.isth")
+            second = {n: v for n, v in want.items() if n.startswith("grad2.")}
+            self.assertTrue(second)
+            self.assert_near({n: got[n] for n in second}, second, 1e-5)
+
+    def test_devices_by_hand(self):
+        model = self.net("mlp", "mlp", "--depth=3", "--width=16", "--batch=4")
+        _, want = self.run_into("whole", model, LOSS)
+        with open(self.path(model)) as f:
+            lines = f.read().splitlines()
+        nodes = [i for i, line in enumerate(lines) if " = " in line and line.strip().startswith("%")]
+        for i in nodes[len(nodes) // 2:]:
+            lines[i] += " @cpu:1"
+        self.write("placed.isth", "\n".join(lines) + "\n")
+        r, got = self.run_into("placed", "placed.isth", LOSS)
+        self.assertEqual([s["device"] for s in r["stages"]], ["cpu:0", "cpu:1"])
+        self.assert_bits(got, want)
+
+    def test_the_forward_part_alone_runs_in_stages_too(self):
+        model = self.net("unet")
+        _, want = self.run_into_forward("whole", model)
+        r, got = self.run_into_forward("stages", model, "--eval", "--stages=3", "--microbatches=4")
+        self.assertEqual(r["clones"], 0)
+        self.assert_bits(got, want)
+
+    def run_into_forward(self, folder, *args):
+        return self.report("run", *args, ONE, "--outputs=" + folder), self.written(folder)
+
+    def test_training_carries_its_state(self):
+        model = self.net("mlp", "mlp", "--depth=3", "--width=16", "--batch=8", "--shape=10")
+        draw = random.Random(1)
+        self.write("data.npz", npz(x_train=("f32", (64, 10), [draw.gauss(0, 1) for _ in range(640)]),
+                                   y_train=("i64", (64,), [draw.randrange(10) for _ in range(64)])))
+        train = ["train", model, "--data=data.npz", LOSS, ONE, "--steps=12", "--lr=0.01", "--optimizer=adam"]
+        plain = self.report(*train, "--microbatches=4")
+        staged = self.report(*train, "--microbatches=4", "--stages=2", "--save=w.safetensors")
+        self.assertEqual(staged["loss"], plain["loss"])
+        self.assertTrue(os.path.exists(self.path("w.safetensors")))
+
+
+class Refusals(Stages):
+    def test_what_options_expect(self):
+        model = self.net("mlp")
+        for wanted, *options in (
+            ("--checkpoints", "--stages=2", "--checkpoint=%a,%b"),
+            ("did you mean 'except_last'", "--stages=2", "--checkpoint=except_lst"),
+            ("expects one of gpipe", "--stages=2", "--schedule=pipe"),
+            ("--lr-schedule", "--stages=2", "--schedule=cosine"),
+            ("a number of stages", "--stages=0"),
+            ("a number of stages", "--stages=two"),
+            ("expected one for each stage", "--stages=3", "--balance=1,2"),
+            ("one fewer than stages", "--stages=3", "--balance=%a"),
+            ("different devices", "--stages=2", "--devices=cpu:0,cpu:0"),
+            ("more stages than devices", "--stages=2", "--schedule=interleaved"),
+        ):
+            r = self.fails_with(2, "run", model, LOSS, *options)
+            self.assertIn(wanted, r.err)
+        for wanted, *options in (
+            ("to divide among them", "--stages=500"),
+            ("does not exist", "--stages=2", "--balance=%nothing"),
+            ("nodes on 'tpu:0'", "--stages=2", "--devices=cpu:0,tpu:0"),
+            ("for 2 stages", "--stages=2", "--devices=cpu:0,cpu:1,cpu:2"),
+            ("--checkpoint=always", "--stages=2", "--policy=memory"),
+            ("for one device", "--stages=2", "--budget=50%", "--allow=recompute,invert"),
+        ):
+            r = command.run("run", model, LOSS, "--microbatches=2", *options, cwd=self.dir)
+            self.assertIn(r.code, (1, 5), r.err)
+            self.assertIn(wanted, r.err)
+
+    def test_files_that_would_wait_for_ever(self):
+        text = """isthmus 2
+graph @g {
+  input %x : f32[4]
+  %a = relu(%x) : f32[4] @cpu:0
+  %a.sent = send(%a) {tag = 0, to = "cpu:1"} : token[] from(transfer(%a)) @cpu:0
+  %a.in, %a.got = receive(%a.sent) {dims = [4], from = "cpu:0", tag = 0} : f32[4], token[] from(transfer(%a)) @cpu:1
+  %a.there = wait(%a.in, %a.got) : f32[4] from(transfer(%a)) @cpu:1
+  %b = relu(%a.there) : f32[4] @cpu:1
+  %a.free = wait(%a, %a.sent) : f32[4] from(transfer(%a)) @cpu:0
+  output %b
+}
+"""
+        self.write("g.isth", text)
+        r = self.report("run", "g.isth", ONE)
+        self.assertEqual(r["messages"], 1)
+        lines = text.splitlines()
+        for wanted, old, new in (
+            ("sends later", lines[4:6], [lines[5].replace("receive(%a.sent)", "receive()"), lines[4]]),
+            ("expected the token", lines[5:6], [lines[5].replace("receive(%a.sent)", "receive()")]),
+            ("sends tag 0", lines[5:6], [lines[5].replace("tag = 0", "tag = 1")]),
+            ("same devices at both ends", lines[5:6], [lines[5].replace('from = "cpu:0"', 'from = "cpu:2"')]),
+            ("expected a send there", lines[7:8], [lines[7].replace("%a.there", "%a")]),
+            ("nothing waits for", lines[8:9], []),
+        ):
+            self.write("bad.isth", text.replace("\n".join(old), "\n".join(new)))
+            r = self.fails_with(1, "run", "bad.isth", ONE)
+            self.assertIn(wanted, r.err)
+
+
+if __name__ == "__main__":
+    unittest.main()

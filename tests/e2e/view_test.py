@@ -1,0 +1,147 @@
+"""Tests the file that `view` writes, without a browser: its figures are those of `opt`, and it is one file of markup that
+no name gets into. view_chromium_test.py looks at it in a browser."""
+
+import json
+import os
+import re
+import unittest
+
+import command
+from cli_cases import ZOO, Case
+from page_data import PageData
+
+QUICK = ["--effort=0.05"]
+
+
+class View(Case):
+    def page(self, *args):
+        self.run_ok("view", *args, "-o", "page.html")
+        page = self.read("page.html")
+        self.check_markup(page)
+        return PageData(page)
+
+    def check_markup(self, page):
+        """One file: nothing refers to another, and the browser is told to refuse requests."""
+        text = page.decode("utf-8")
+        self.assertIn("default-src 'none'", text)
+        code = re.sub(r'<script type="text/plain" id="data">[^<]*</script>', "", text)
+        self.assertEqual(re.findall(r"(?:https?:)?//[a-z]+\.[a-z]+", code), [])
+        self.assertEqual(re.findall(r"\b(?:src|href)=\"(?!data:)", code), [])
+        self.assertNotIn("{{", re.sub(r"\$\{", "", code))
+
+    def test_the_figures_are_those_of_opt(self):
+        for model in "mlp", "unet", "resnet":
+            file, loss = self.zoo(model)
+            for plan in ["--policy=memory"], ["--budget=min", *QUICK], ["--budget=min", "--allow=recompute,chunk", *QUICK], []:
+                with self.subTest(model, plan=plan):
+                    report = self.report("opt", file, *loss, *plan)
+                    data = self.page(file, *loss, *plan)
+                    self.check(data, report)
+                    explained = json.loads(self.run_ok("explain", file, *loss, *plan, "--json").out)
+                    self.check_peak(data, explained["planned"])
+
+    def check(self, data, report):
+        figures = dict(data.head["figures"])
+        self.assertNotIn("plan_seconds", figures, "the same plan gives the same page")
+        self.assertEqual(figures, {k: report[k] for k in figures})
+        step = data.head["steps"][0]
+        live = [sum(at) for at in zip(*data.live_by_kind().values())]
+        self.assertEqual(len(live), step["nodes"])
+        self.assertEqual(max(live), report["predicted_peak_bytes"])
+        self.assertEqual(live.index(max(live)), step["peak_node"])
+        self.assertEqual(step["arena_bytes"], report["arena_bytes"])
+        if report["clones"]:
+            self.assertEqual([s["name"] for s in data.head["steps"][1:]], ["without a plan"])
+        if len(data.head["steps"]) > 1:
+            before = [sum(at) for at in zip(*data.live_by_kind("b.").values())]
+            self.assertEqual(max(before), report["baseline_peak_bytes"])
+
+    def check_peak(self, data, explained):
+        """The blocks at the peak are the tensors that `explain` lists."""
+        at = data.head["steps"][0]["peak_node"]
+        self.assertEqual(at, explained["node_index"])
+        live = {kind: of[at] for kind, of in data.live_by_kind().items() if of[at]}
+        self.assertEqual(sorted(live.values()), sorted(b for b in explained["bytes_by_kind"].values() if b))
+        begin, length, value, size = (data.column("a.block." + c) for c in ("begin", "length", "value", "bytes"))
+        names = data.names()
+        here = sorted((s, names[v - 1].decode() if v else None) for b, n, v, s in zip(begin, length, value, size) if b <= at < b + n)
+        self.assertEqual(sum(s for s, _ in here), explained["peak_bytes"])
+        for t in explained["tensors"]:
+            self.assertIn((t["bytes"], t["name"]), here)
+
+    def test_blocks_lie_in_the_arena_and_never_overlap(self):
+        file, loss = self.zoo("unet")
+        data = self.page(file, *loss, "--budget=min", *QUICK)
+        columns = [data.column("a.block." + c) for c in ("offset", "bytes", "begin", "length")]
+        blocks = [(o - 1, o - 1 + s, b, b + n) for o, s, b, n in zip(*columns)]
+        self.assertGreater(len(blocks), 100)
+        self.assertEqual(max(end for _, end, _, _ in blocks), data.head["steps"][0]["arena_bytes"])
+        for i, a in enumerate(blocks):
+            self.assertGreaterEqual(a[0], 0)
+            for b in blocks[:i]:
+                self.assertTrue(a[1] <= b[0] or b[1] <= a[0] or a[3] <= b[2] or b[3] <= a[2], (a, b))
+
+    def test_two_models(self):
+        file, loss = self.zoo("unet")
+        self.run_ok("opt", file, *loss, "--budget=min", *QUICK, "-o", "small.isth")
+        data = self.page("small.isth", file, *loss)
+        a, b = data.head["steps"]
+        self.assertEqual((a["name"], b["name"]), ("small.isth", file))
+        self.assertGreater(a["nodes"], b["nodes"])
+        self.assertEqual(b["figures"]["predicted_peak_bytes"], data.head["figures"]["baseline_peak_bytes"])
+        places = list(zip(data.column("same.a"), data.column("same.b")))
+        self.assertEqual(len(places), len(set(places)))
+        names, others = data.names("a."), data.names("b.")
+        results, others_results = data.column("a.node.result"), data.column("b.node.result")
+        self.assertGreater(len(places), b["nodes"] // 2)
+        for i, (x, y) in enumerate(places):
+            self.assertEqual(names[results[x]], others[others_results[y]])
+            self.assertTrue(i == 0 or (places[i - 1][0] < x and places[i - 1][1] < y))
+
+    def test_every_kind_of_model(self):
+        for name in sorted(ZOO):
+            file, loss = self.zoo(name)
+            with self.subTest(name):
+                self.assertGreater(self.page(file, *loss).head["steps"][0]["nodes"], 0)
+        file, _ = self.zoo("cnn")
+        forward = self.page(file)
+        self.assertNotIn("decisions", forward.head)
+        stdin = self.run_ok("view", "-", stdin=self.read(file)).out
+        self.assertEqual(PageData(stdin).head["model"], "-")
+
+    def test_names_stay_in_the_data(self):
+        evil = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "{{data}}", "\u202egnp.exe", "a\x1b[31mb\n", '"&amp;\\', "\u05e9\u05dc\u05d5\u05dd"]
+        spelt = ['"' + "".join(c if " " <= c <= "~" and c not in '"\\' else "".join(f"\\{b:02x}" for b in c.encode()) for c in name) + '"' for name in evil]
+        lines = [f"  %{name} = tanh(%{before})" for before, name in zip(["x", *spelt], spelt)]
+        self.write("evil.isth", "isthmus 2\ngraph @g {\n  param %x : f32[64] = fill {value = 1}\n" + "\n".join(lines) + f"\n  output %{spelt[-1]}\n}}\n")
+        os.rename(self.path("evil.isth"), self.path("<b>evil.isth"))
+        data = self.page("<b>evil.isth", "--loss=mean", "--policy=none")
+        page = self.read("page.html").decode()
+        self.assertNotIn("alert(1)", page)
+        self.assertIn("<title>&lt;b&gt;evil.isth</title>", page)
+        self.assertLessEqual({name.encode() for name in evil}, set(data.names()))
+
+    def test_files(self):
+        file, loss = self.zoo("mlp")
+        for args, code in ([file, "-o", "page.txt"], 2), ([file, "-o", file], 2), (["none.isth", "-o", "page.html"], 1), \
+                ([file, "none.isth", "-o", "page.html"], 1), ([file, *loss, "--budget=1", *QUICK, "-o", "page.html"], 3), ([file, *loss, "--budget=1MiB", "--policy=none"], 2):
+            with self.subTest(args):
+                result = command.run("view", *args, cwd=self.dir)
+                self.assertEqual(result.code, code, result)
+                self.assertEqual(result.out, b"")
+                self.assertNotIn("page.html", self.files())
+        self.write("page.html", "old")
+        self.run_ok("view", file, *loss, "-o", "page.html")
+        self.assertTrue(self.read("page.html").startswith(b"<!DOCTYPE html>"))
+        self.assertEqual(self.run_ok("view", file, *loss).out, self.read("page.html"))
+        self.assertEqual(self.run_ok("view", file, *loss, "-o", "-").out, self.read("page.html"))
+
+    def test_an_interrupt_leaves_the_best_so_far(self):
+        file, loss = self.zoo("unet")
+        result = self.interrupted_at("^planning: ", "view", file, *loss, "--budget=min", "--effort=100000")
+        self.assertEqual(result.code, 130, result)
+        self.assertGreater(len(PageData(result.out).head["steps"]), 0)
+
+
+if __name__ == "__main__":
+    command.main()
