@@ -108,10 +108,10 @@ public:
   void end(int exitCode) override {
     aborted_.clear();
     const bool haveAllEnded = waitForEnds(exitCode ? kGrace : std::chrono::seconds::max());
-    if (exitCode && (!haveAllEnded || isLeftUnderWay_))
-      m_.abort(m_.world, exitCode);
-    else
+    if (haveAllEnded && !(exitCode && isLeftUnderWay_))
       m_.finalize();
+    else if (exitCode)
+      m_.abort(m_.world, exitCode);
   }
 
   const mpi::Library &library() const { return m_; }

@@ -170,9 +170,11 @@ llvm::Error Session::stepOwn(uint64_t number, const std::function<void(size_t)> 
       progress(done * graph_.numNodes() / nodes);
   });
   part.figures.seconds = secondsSince(start) - part.transport->takeWaited();
-  if (e)
-    part.transport->abort("the step failed on " + part.program.device);
-  return e;
+  if (!e)
+    return e;
+  const std::string where = "the step failed on " + part.program.device;
+  part.transport->abort(where);
+  return addNote(std::move(e), where);
 }
 
 // Lets all processes know the figures of all devices.

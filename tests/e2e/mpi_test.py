@@ -122,7 +122,7 @@ class SameBits(MpiCase):
             with self.subTest(ranks):
                 self.check("gpt2", ranks, "--microbatches=2")
 
-    def test_within_a_budget(self):
+    def test_recomputes(self):
         self.check("mlp", 2, "--microbatches=3", "--checkpoint=always")
 
     def test_devices_of_the_file(self):
@@ -211,6 +211,12 @@ class Errors(MpiCase):
         said = self.mpi_fails(1, 1, *self.run_of(), ":", "-n", "1", command.BINARY, *self.run_of("--microbatches=2"))
         self.assertIn(f"rank 1 on {socket.gethostname()} has compiled another step than rank 0", said)
 
+    def test_different_data(self):
+        data = ["train", self.net(), "--loss=cross_entropy", "--threads=1", "--steps=3"]
+        other = self.write("other.npz", self.read(self.data(count=101)))
+        said = self.mpi_fails(1, 1, *data, f"--data={self.data()}", ":", "-n", "1", command.BINARY, *data, f"--data={other}")
+        self.assertRegex(said, r"rank 1 on \S+ has other data or options than rank 0 on ")
+
     def test_report_of_a_budget_that_cannot_be_met(self):
         """All processes fail, and the first one writes its report before it ends."""
         said = self.mpi_fails(3, 2, *self.run_of("--budget=1000", "--report=r.json"))
@@ -221,6 +227,15 @@ class Errors(MpiCase):
         """The first process cannot write what the others do not write."""
         start = time.monotonic()
         said = self.mpi_fails(1, 2, *self.run_of("--report=/dev/full"))
+        self.assertLess(time.monotonic() - start, 30)
+        self.assertRegex(said, r"rank 0 on \S+: error: cannot write '/dev/full'")
+        self.assertNotIn("rank 1 on", said)
+
+    def test_one_process_fails_in_the_midst(self):
+        """The others wait for its next message."""
+        start = time.monotonic()
+        said = self.mpi_fails(1, 2, "train", self.net(), "--loss=cross_entropy", f"--data={self.data(tests=0)}", "--threads=1",
+                              "--steps=10000000", "--save=/dev/full", "--save-every=3")
         self.assertLess(time.monotonic() - start, 30)
         self.assertRegex(said, r"rank 0 on \S+: error: cannot write '/dev/full'")
         self.assertNotIn("rank 1 on", said)
@@ -305,10 +320,23 @@ class Death(MpiCase):
             self.assertNotEqual(process.wait(), 0)
             err.seek(0)
             said = err.read().decode()
-            self.assertRegex(said, rf"rank {victim} with PID \d+ on node {socket.gethostname()} exited on signal 9")
+            self.assertRegex(said, rf"rank {victim} with PID \d+ on node {socket.gethostname()} exited on\s+signal 9")
             steps.append(self.check_files())
         print(f"    all had ended {min(took):.2f} to {max(took):.2f} s after a kill; checkpoints at {steps}")
         self.assertGreater(steps[-1], 0)
+
+    def test_crash(self):
+        process, err = self.start_run(2, "train", self.net(), "--loss=cross_entropy", f"--data={self.data(tests=0)}", "--threads=1",
+                                      "--steps=10000000", "--save=w.safetensors", "--save-every=1")
+        pids = self.ranks_of(process, 2)
+        self.wait_for("w.safetensors", process)
+        start = time.monotonic()
+        os.kill(pids[1], signal.SIGSEGV)
+        self.wait_for_end([process.pid, *pids], start)
+        self.assertEqual(process.wait(), 5)
+        err.seek(0)
+        self.assertRegex(err.read().decode(), r"rank 1 on \S+: error: internal: the program crashed")
+        self.check_files()
 
     def test_mpirun_is_killed(self):
         """Nobody is left to end the others."""

@@ -10,4 +10,8 @@ namespace isthmus {
 // another target; it names the processes and what differs.
 llvm::Error checkAllCompiled(const Graph &g, llvm::StringRef target, ProcessGroup &group);
 
+// Collective. The same if `text` is not that of all processes; `what` says what the text describes:
+// "data or options".
+llvm::Error checkAllHave(llvm::StringRef text, llvm::StringRef what, ProcessGroup &group);
+
 } // namespace isthmus

@@ -5,7 +5,9 @@
 #include "tools/cli/execute.h"
 #include "tools/cli/exit.h"
 #include "tools/cli/first_step.h"
+#include "tools/cli/processes.h"
 #include "tools/cli/step.h"
+#include "tools/session/agreement.h"
 #include "tools/train/flags.h"
 #include "tools/train/run_record.h"
 #include "tools/verbs/verbs.h"
@@ -199,6 +201,17 @@ private:
     return *saved_;
   }
 
+  // Of processes that train together, each has read the files itself.
+  llvm::Error checkAllTrainAlike(const RunState &state) const {
+    if (!processGroup())
+      return llvm::Error::success();
+    std::string text = llvm::formatv("{0} {1} {2} {3} {4}\n", state.seed, state.step,
+                                     f_.save.empty(), f_.saveEvery, bool(evaluator_));
+    for (const auto &[name, value] : state.record)
+      text += name + " " + value + "\n";
+    return checkAllHave(text, "data or options", *processGroup());
+  }
+
   void noteDifferences(const RunRecord &now) const {
     if (saved_->record.empty())
       return Console::get().note("'" + f_.resume +
@@ -218,6 +231,8 @@ private:
     auto state = startingState(*options);
     if (!state)
       return state.takeError();
+    if (llvm::Error e = checkAllTrainAlike(*state))
+      return e;
     report_->firstStep = state->step;
     if (state->step >= options->rate.steps)
       Console::get().note(llvm::formatv("'{0}' has step {1}, and the run has {2}: nothing is left "
