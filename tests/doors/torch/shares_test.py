@@ -28,7 +28,7 @@ class Block(nn.Module):
         self.net = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
 
     def forward(self, x):
-        return x + self.dropout(self.net(self.norm(x)))
+        return x + self.dropout(self.net(self.norm(x))).tanh()
 
 
 class Checkpointed(nn.Module):

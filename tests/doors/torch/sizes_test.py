@@ -182,6 +182,8 @@ class Sizes(unittest.TestCase):
             training.step(1024)
         self.assertEqual(ran, [])
         self.assertLessEqual(training.step(48)[0], 2 * MIB)
+        (graph,) = isthmus.torch.report()
+        self.assertLess(dict(graph.sizes).popitem()[1], 100, "the plan is the one before")
         with self.assertRaisesRegex(isthmus.CannotBeMet, "cannot be met"):
             Training(Texts(), budget=2 * MIB, dynamic=True, sizes={"tokens": {1: (1, 1024)}}).step(32)
 

@@ -190,6 +190,7 @@ class Compiled:
                 continue
             if self.unmet is None or wanted == sizes:
                 return found
+            self._table.drop(found)
         raise AssertionError("the last sizes are those of the call")
 
     def _with_room(self, sizes: Sizes) -> dict[str, int]:
@@ -230,13 +231,14 @@ class Compiled:
         return None
 
     def _plan_for(self, sizes: Sizes) -> _Planned:
-        before, self._planned_for = self._planned_for, dict(sizes)
+        """Plans the graph for these sizes, and makes that the plan of `first`. If it raises, all is as before."""
+        before = self._planned_for, self.part, self.unmet
+        self._planned_for, self.unmet = dict(sizes), None
         self._steps.compiles()
-        self.unmet = None
         try:
             self.first = self._again(_ByItself(self, True, self.has_others))[0]
         except BaseException as e:
-            self._planned_for = before
+            self._planned_for, self.part, self.unmet = before
             inner = getattr(e, "inner_exception", e)
             raise inner from None
         return self._remember()

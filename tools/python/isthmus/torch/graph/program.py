@@ -19,18 +19,24 @@ def as_it_runs(joint: Joint) -> list[int]:
     problem, region_of = joint.problem, _regions(joint)
     if not region_of:
         return order_of(joint)
-    read = {r[0] for r in joint.read_by(lambda i: problem[i].phase == "backward")}
-    again: dict[int, list[int]] = {}
+    needed = joint.needed_by_forward()
+    later = [i for i in order_of(joint) if i not in needed]  # of the forward phase, too: views for the backward, which must be of what runs again
+    reads = {i: {r[0] for r in problem[i].reads} | {joint.storage(r)[0] for r in problem[i].reads} for i in later if i not in region_of}
+    read = set().union(*reads.values())
+    last: dict[int, int] = {}
     for i, region in region_of.items():
-        again.setdefault(region, []).append(i)
-    for region, ops in again.items():
-        last = max((i for i in ops if i in read), default=-1)
-        again[region] = [i for i in ops if i <= last]
-    schedule: list[int] = []
-    for i in order_of(joint):
-        if problem[i].phase == "backward":
-            for read_op in sorted({joint.storage(r)[0] for r in problem[i].reads}):
-                schedule += again.pop(region_of.get(read_op, -1), [])
+        if i in read:
+            last[region] = max(i, last.get(region, i))
+    again: dict[int, list[int]] = {region: [] for region in last}
+    for i, region in region_of.items():
+        if i <= last.get(region, -1):
+            again[region].append(i)
+    schedule = [i for i in order_of(joint) if i in needed]
+    for i in later:
+        if i in region_of:
+            continue  # it runs with its region
+        for region in sorted({region_of[r] for r in reads[i] if r in region_of}):
+            schedule += again.pop(region, [])
         schedule.append(i)
     return schedule
 

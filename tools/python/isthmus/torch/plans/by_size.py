@@ -43,6 +43,10 @@ class BySize(Generic[Planned]):
         self.entries.append(entry)
         self._of_call.clear()
 
+    def drop(self, planned: Planned) -> None:
+        self.entries = [e for e in self.entries if e.planned is not planned]
+        self._of_call.clear()
+
     def find(self, sizes: Sizes) -> Entry[Planned] | None:
         """Returns the cheapest plan that holds for a call with these sizes."""
         key = tuple(sizes.values())

@@ -203,6 +203,9 @@ class _Planning:
         try:
             return step.plan(budget, self.options.plan)
         except CannotBeMet as e:
+            own = step.joined([p.as_it_runs for p in step.parts])
+            if isinstance(budget, int) and own.figures.peak_bytes <= budget:  # the program's own checkpoints keep to the budget
+                return own
             if e.plan is None or not may_refuse:
                 raise
             if any(step.excess):  # the plan with which inductor's code is expected to take the least memory

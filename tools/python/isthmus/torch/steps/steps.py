@@ -312,9 +312,18 @@ class Steps:
             return graph.least()
         except CannotBeMet as e:
             raise CannotBeMet(f"with sizes {', '.join(f'{name}={size}' for name, size in graph.sizes.items())}, {e}") from None
-        self._plans.append(made)
-        reports.add_step(made.report)
+        self._add(made, None)
         return graph.scheduled(made.schedules[0], graph.sizes)
+
+    def _add(self, made: StepPlan, earlier: StepPlan | None) -> None:
+        """Adds a plan, in place of an earlier one, or of that for the smallest of several sizes. Where the plan for the last sizes holds, it costs less than
+        a new one."""
+        smaller = [p for p in self._plans if p is not earlier and p.is_of([g() for g in made.graphs])]
+        dropped = earlier or (smaller[0] if len(smaller) > 1 else None)
+        if dropped is not None:
+            self._plans.remove(dropped)
+        self._plans.append(made)
+        reports.add_step(made.report, in_place_of=None if dropped is None else dropped.report)
 
     @contextlib.contextmanager
     def running(self, call: Call) -> Iterator[None]:
@@ -481,13 +490,7 @@ class Steps:
         except CannotBeMet as e:
             self._refuse(step, e)
             return
-        if earlier is not None:
-            self._plans.remove(earlier)
-        # A plan for larger sizes takes the place of the one before the last: the last one costs less where it holds.
-        for smaller in [p for p in self._plans if p.is_of(step.graphs)][:-1]:
-            self._plans.remove(smaller)
-        self._plans.append(made)
-        reports.add_step(made.report, in_place_of=earlier.report if earlier is not None else None)
+        self._add(made, earlier)
         if len(self._plans) == _MOST_PLANS:
             self._warn_once(
                 f"the steps differ: {_MOST_PLANS} sequences of graphs have been planned; the peak of another one may be above the budget"
