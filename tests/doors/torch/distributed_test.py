@@ -392,18 +392,18 @@ def impossible_in_sync(rank):
 
 def one_rank_fails_in_sync(rank):
     """Rank 1 fails before it has a problem. Rank 0 must not wait for rank 1 until the group's timeout."""
-    joint = isthmus.torch.plans.attempt.extract
+    joint = isthmus.torch.plans.planner.extract
 
     def extract(*args, **named):
         raise isthmus.Unsupported("made up for rank 1")
 
     if rank == 1:
-        isthmus.torch.plans.attempt.extract = extract
+        isthmus.torch.plans.planner.extract = extract
     start = time.monotonic()
     try:
         return {**refused(rank, WIDTH, "60%"), "seconds": time.monotonic() - start}
     finally:
-        isthmus.torch.plans.attempt.extract = joint
+        isthmus.torch.plans.planner.extract = joint
 
 
 def one_rank_fails_later_in_sync(rank):

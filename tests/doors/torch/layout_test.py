@@ -21,7 +21,7 @@ from torch import nn  # noqa: E402
 from torch._inductor.utils import run_and_get_code  # noqa: E402
 
 import isthmus.torch  # noqa: E402
-from isthmus.torch.plans import attempt  # noqa: E402
+from isthmus.torch.plans import planner  # noqa: E402
 from isthmus.torch.graph.costs import Costs, signature  # noqa: E402
 from networks import ResNet, UNet, conv  # noqa: E402
 from training import train, with_isthmus  # noqa: E402
@@ -42,13 +42,13 @@ def have_channels_last(code):
 def planned_graphs():
     """Collects the joint graphs that are planned in the block."""
     graphs = []
-    extract = attempt.extract
+    extract = planner.extract
 
     def noting(gm, *args, **options):
         graphs.append(gm.graph)
         return extract(gm, *args, **options)
 
-    with mock.patch.object(attempt, "extract", noting):
+    with mock.patch.object(planner, "extract", noting):
         yield graphs
 
 
