@@ -124,6 +124,7 @@ class SameBits(MpiCase):
 
     def test_recomputes(self):
         self.check("mlp", 2, "--microbatches=3", "--checkpoint=always")
+        self.check("gpt2", 2, "--microbatches=2", "--budget=80%", "--effort=0.3")
 
     def test_devices_of_the_file(self):
         """A file that was divided before, and the same file against the whole step in `verify`."""
