@@ -109,7 +109,7 @@ class Wheel(unittest.TestCase):
                 "[Tensor(name='y', kind='output', dtype='f32', shape=(3,))]",
                 "numpy",
                 "[('torch_dynamo_backends', 'isthmus', 'isthmus.torch:backend')]",
-                "True ['torch; extra == \"torch\"', 'numpy; extra == \"run\"']",
+                "True ['torch >=2.15,<2.16; extra == \"torch\"', 'numpy; extra == \"run\"']",
                 "True",
             ],
         )

@@ -10,9 +10,9 @@ import sympy
 import torch
 from torch import fx
 
-from .. import hooks
 from ..graph import offload_ops
 from ..graph.sizes import sized
+from ..hooks.symbols import value_of
 from .limits import Limits
 
 _PERSISTENT = ("primals_", "fwd_rng_state", "bwd_rng_state")  # name prefixes of inputs that the code does not free
@@ -171,7 +171,7 @@ def storage_bytes(buffer: Any) -> int:
     from torch._inductor.virtualized import V
 
     size = V.graph.get_allocation_storage_size(buffer)
-    taken = hooks.value_of(size) if isinstance(size, sympy.Expr) else None
+    taken = value_of(size) if isinstance(size, sympy.Expr) else None
     if taken is None:
         taken = int(V.graph.sizevars.optimization_hint(size, fallback=0))
     return taken * buffer.get_dtype().itemsize
