@@ -3,7 +3,7 @@
 #include "ir/check.h"
 #include "ir/place.h"
 #include "ir/units.h"
-#include "passes/chunk/request.h"
+#include "passes/compile/divided_step.h"
 #include "passes/compile/within_budget.h"
 #include "passes/place/place.h"
 #include "passes/plan/bound.h"
@@ -12,14 +12,12 @@
 #include "passes/rewrite/rematerialize.h"
 #include "passes/simplify/dce.h"
 #include "passes/stages/checkpoint_mode.h"
-#include "passes/stages/cut.h"
 #include "passes/stages/messages.h"
 #include "passes/stages/place_problem.h"
 #include "passes/stages/simulate.h"
 #include "llvm/ADT/STLExtras.h"
 #include <chrono>
 #include <cmath>
-#include <numeric>
 
 namespace isthmus {
 
@@ -28,9 +26,6 @@ bool hasStages(const Graph &g, const CompileOptions &o) {
 }
 
 namespace {
-
-// The stage of a node until it has a device.
-std::string stageName(uint32_t stage) { return "stage:" + std::to_string(stage); }
 
 // A plan of all devices: schedules, and what they need and take.
 struct Candidate {
@@ -65,10 +60,10 @@ public:
     if (keepsGiven())
       return asItIs();
     out_.original = withoutDeadNodes(originalOf(given_));
-    if (llvm::Error e = assignStages())
-      return e;
-    if (llvm::Error e = cutIntoMicroBatches())
-      return e;
+    auto divided = dividedStep(out_.original, o_, target_);
+    if (!divided)
+      return divided.takeError();
+    step_ = std::move(*divided);
     if (llvm::Error e = findBest())
       return e;
     best_->rewritten.record.target = target_.name;
@@ -86,6 +81,9 @@ private:
     if (o_.ways.invert || o_.ways.chunk)
       return makeError("a plan over several devices recomputes, fetches and encodes; inverses and "
                        "chunks of its own choice are for one device");
+    if (!o_.chunks.empty())
+      return makeError("a region in chunks is for one device, and the step runs on several; its "
+                       "micro-batches are such chunks");
     if (const auto *policy = std::get_if<PolicyOptions>(&o_.plan);
         policy && policy->policy != Policy::None)
       return addRemedy(addRemedy(makeError("a fixed policy chooses what one device keeps, and the "
@@ -100,133 +98,6 @@ private:
            !o_.memoryLimitBytes && o_.microBatches < 2;
   }
 
-  std::vector<std::string> given() const {
-    std::vector<std::string> names;
-    for (const Machine::Device &d : s_.machine.devices)
-      names.push_back(d.name);
-    return names;
-  }
-
-  // A faster device takes a larger part of the step.
-  std::vector<double> sharesBySpeed() const {
-    std::vector<double> shares;
-    for (uint32_t s = 0; s < s_.stages && !s_.machine.devices.empty(); ++s)
-      shares.push_back(s_.machine.devices[s % s_.machine.devices.size()].speed);
-    return shares;
-  }
-
-  // Gives each node of the original its stage.
-  llvm::Error assignStages() {
-    const Graph &g = out_.original;
-    if (s_.stages == 0) { // by the devices in the file
-      const Places places(g);
-      numStages_ = uint32_t(places.count());
-      devices_ = s_.machine.devices.empty() ? places.names() : given();
-      for (uint32_t i = 0; i < g.numNodes(); ++i)
-        stageOf_.push_back(places.of(NodeId(i)));
-    } else {
-      CutOptions options;
-      options.stages = numStages_ = s_.stages;
-      options.shares = s_.shares.empty() ? sharesBySpeed() : s_.shares;
-      options.ends = s_.ends;
-      auto cut = cutIntoStages(g, target_, options);
-      if (!cut)
-        return cut.takeError();
-      stageOf_ = std::move(cut->stageOf);
-      devices_ = given();
-      for (uint32_t s = 0; s < numStages_ && s_.machine.devices.empty(); ++s)
-        devices_.push_back("cpu:" + std::to_string(s));
-    }
-    if (devices_.size() > numStages_)
-      return makeError("{0} devices were given for {1} stages; expected as many, or fewer, which "
-                       "then have several stages each",
-                       devices_.size(), numStages_);
-    if (s_.stages == 0 && devices_.size() != numStages_)
-      return makeError("the graph's nodes are on {0} devices, and {1} were given in their place",
-                       numStages_, devices_.size());
-    return llvm::Error::success();
-  }
-
-  llvm::Error cutIntoMicroBatches() {
-    Graph g = out_.original;
-    auto setDevices = [&](auto nameOf) {
-      for (uint32_t i = 0; i < g.numNodes(); ++i)
-        g.editNode(NodeId(i)).device = nameOf(i);
-    };
-    setDevices([&](uint32_t i) { return stageName(stageOf_[i]); });
-    if (const int64_t number = numMicroBatches(); number > 1) {
-      auto cut = inMicroBatches(g, number);
-      if (!cut)
-        return cut.takeError();
-      if (llvm::Error e = numStages_ > 1 ? checkNothingIsWhole(*cut) : llvm::Error::success()) {
-        if (o_.microBatches > 1)
-          return e;
-        o_.note("the stages run one after the other: " + plainMessage(std::move(e)));
-      } else {
-        g = std::move(*cut);
-      }
-    }
-    stageOf_.clear();
-    for (uint32_t i = 0; i < g.numNodes(); ++i) {
-      uint32_t stage = 0;
-      llvm::StringRef name = g.node(NodeId(i)).device;
-      ISTHMUS_CHECK(name.consume_front("stage:") && !name.getAsInteger(10, stage),
-                    "a node of a micro-batch has no stage");
-      stageOf_.push_back(stage);
-    }
-    // What runs is known by its stage; what chunks replace stands where its chunks do.
-    for (size_t i = 0; i < g.numReplaced(); ++i) {
-      uint32_t stage = 0;
-      llvm::StringRef name = g.node(g.replaced(i)).device;
-      if (name.consume_front("stage:") && !name.getAsInteger(10, stage))
-        g.editNode(g.replaced(i)).device = deviceOf(stage);
-    }
-    source_ = std::move(g);
-    return llvm::Error::success();
-  }
-
-  // As many as asked for; else four for each stage, if there are so many examples.
-  int64_t numMicroBatches() const {
-    if (o_.microBatches > 0 || numStages_ < 2 || !o_.stages)
-      return o_.microBatches;
-    const int64_t number = std::min<int64_t>(4 * numStages_, examplesOf(out_.original));
-    if (number > 1)
-      o_.note("the step runs in " + std::to_string(number) + " micro-batches (--microbatches)");
-    return number;
-  }
-
-  const std::string &deviceOf(uint32_t stage) const { return devices_[stage % devices_.size()]; }
-
-  // A node that needs the whole batch, in the middle, would make all micro-batches wait for it.
-  llvm::Error checkNothingIsWhole(const Graph &g) const {
-    std::vector<bool> afterChunk(g.numValues(), false);
-    for (uint32_t i = 0; i < g.numNodes(); ++i) {
-      const Node &n = g.node(NodeId(i));
-      const bool reads = llvm::any_of(n.operands, [&](ValueId v) { return afterChunk[v.index]; });
-      for (uint32_t r = 0; r < n.numResults; ++r)
-        afterChunk[n.result(r).index] = reads || n.is(StandIn::Chunk);
-    }
-    std::vector<bool> beforeChunk(g.numValues(), false);
-    for (uint32_t i = uint32_t(g.numNodes()); i-- > 0;) {
-      const Node &n = g.node(NodeId(i));
-      bool isRead = false;
-      for (uint32_t r = 0; r < n.numResults; ++r)
-        isRead |= beforeChunk[n.result(r).index];
-      const bool reads = llvm::any_of(n.operands, [&](ValueId v) { return afterChunk[v.index]; });
-      if (isRead && reads && !n.is(StandIn::Chunk) && n.phase == Phase::Forward && !n.op->is(kView))
-        return addRemedy(
-            locate(makeError("'{0}' ({1}) needs the whole batch, so the micro-batches of the "
-                             "stages would all wait for it",
-                             g.nodeName(NodeId(i)), n.op->name),
-                   g.whereIs(NodeId(i))),
-            {"batch-norm", "micro", "take the statistics of each micro-batch, if it is a norm"});
-      for (ValueId v : n.operands)
-        if (n.is(StandIn::Chunk) || isRead)
-          beforeChunk[v.index] = true;
-    }
-    return llvm::Error::success();
-  }
-
   // --- Candidates
 
   // An order that comes later in the list, and holds more, is taken if it is faster than this.
@@ -236,7 +107,7 @@ private:
     if (s_.order)
       return {*s_.order};
     std::vector<StageOrder> all{StageOrder::OneFOneB, StageOrder::GPipe, StageOrder::ZeroBubble};
-    if (devices_.size() < numStages_)
+    if (step_.devices.size() < step_.numStages)
       all.insert(all.begin(), StageOrder::Interleaved);
     return all;
   }
@@ -244,11 +115,11 @@ private:
   llvm::Expected<Candidate> inOrder(StageOrder order) const {
     OrderOptions options;
     options.order = order;
-    options.devices = devices_;
+    options.devices = step_.devices;
     options.machine = s_.machine;
-    OrderedGraph ordered = inPipelineOrder(source_, stageOf_, target_, options);
+    OrderedGraph ordered = inPipelineOrder(step_.graph, step_.stageOf, target_, options);
     for (uint32_t i = 0; i < ordered.graph.numNodes(); ++i)
-      ordered.graph.editNode(NodeId(i)).device = deviceOf(ordered.stageOf[i]);
+      ordered.graph.editNode(NodeId(i)).device = step_.deviceOf(ordered.stageOf[i]);
     Candidate c;
     c.order = order;
     c.graph = withMessages(ordered.graph);
@@ -641,10 +512,7 @@ private:
   const StageOptions s_;
   const Target &target_;
   std::chrono::steady_clock::time_point start_;
-  uint32_t numStages_ = 1;
-  std::vector<std::string> devices_; // stage s is on devices_[s % devices_.size()]
-  std::vector<uint32_t> stageOf_;    // by node: of the original, then of source_
-  Graph source_;                     // in micro-batches, in source order
+  DividedStep step_;
   Graph baselineGraph_;
   std::vector<int64_t> baselinePeaks_; // by place
   double baselineCost_ = 0, cost_ = 0; // microseconds

@@ -253,7 +253,7 @@ class Errors(MpiCase):
 
     def test_profile(self):
         said = self.mpi_fails(2, 2, "profile", *self.run_of()[1:])
-        self.assertIn("profile measures the nodes of one device, and the step runs on 2", said)
+        self.assertIn("profile looks at the step of one device, and this one runs on 2", said)
 
     def test_without_the_library(self):
         said = self.mpi_fails(5, 2, *self.run_of(), env={"ISTHMUS_MPI_LIBRARY": "/no/libmpi.so.40"})

@@ -284,6 +284,13 @@ class Refusals(Stages):
             self.assertIn(r.code, (1, 5), r.err)
             self.assertIn(wanted, r.err)
 
+    def test_verbs_that_look_at_one_device(self):
+        model = self.net("mlp")
+        for verb in ("view", "profile"):
+            r = self.fails_with(2, verb, model, LOSS, "--stages=2", "--microbatches=2", "-o", "out")
+            self.assertIn("looks at the step of one device, and this one runs on 2", r.err)
+            self.assertFalse(os.path.exists(self.path("out")))
+
     def test_files_that_would_wait_for_ever(self):
         text = """isthmus 2
 graph @g {

@@ -3,6 +3,7 @@
 #include "ir/file.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/bug.h"
+#include "tools/cli/exit.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
@@ -112,6 +113,14 @@ llvm::Expected<Compiled> compiled(Graph g, CompileOptions o, const Target &targe
                                 return failed;
                               return llvm::Error(std::move(e));
                             });
+}
+
+llvm::Error checkOneDevice(const Compiled &c, llvm::StringRef verb) {
+  if (c.programs.empty())
+    return llvm::Error::success();
+  return usageError("{0} looks at the step of one device, and this one runs on {1}; leave out "
+                    "--stages and mpirun, or see `isthmus explain`",
+                    verb, c.programs.size());
 }
 
 llvm::Error interruptedError() {

@@ -42,6 +42,9 @@ llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const P
 llvm::Expected<Compiled> compiled(Graph g, CompileOptions o, const Target &target,
                                   const std::string &reportPath = "");
 
+// An error where the step runs on several devices, for a verb that looks at one.
+llvm::Error checkOneDevice(const Compiled &c, llvm::StringRef verb);
+
 // Shows the progress of a search for a plan, and notes an interrupt. Must outlive the search.
 class WatchedSearch {
 public:

@@ -49,10 +49,8 @@ llvm::Error profile(const Options &o) {
     return c.takeError();
   if (c->wasInterrupted)
     return interruptedError();
-  if (!c->programs.empty())
-    return usageError("profile measures the nodes of one device, and the step runs on {0}; leave "
-                      "out --stages and mpirun",
-                      c->programs.size());
+  if (llvm::Error e = checkOneDevice(*c, "profile"))
+    return e;
   auto nodes = measure(o, *c, *device, given);
   if (!nodes)
     return nodes.takeError();

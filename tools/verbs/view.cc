@@ -113,6 +113,8 @@ llvm::Expected<Beside> otherModel(const Options &o, const Graph &shown, bool was
   auto c = compiled(std::move(*g), *options, target);
   if (!c)
     return c.takeError();
+  if (llvm::Error e = checkOneDevice(*c, "view"))
+    return e;
   return Beside{o.other, std::move(c->graph), std::move(c->layout), std::move(c->figures)};
 }
 
@@ -170,6 +172,8 @@ llvm::Error view(const Options &o) {
   auto c = compiled(std::move(g), compile, target);
   if (!c)
     return c.takeError();
+  if (llvm::Error e = checkOneDevice(*c, "view"))
+    return e;
 
   std::optional<Beside> beside;
   if (!o.other.empty()) {

@@ -1,0 +1,168 @@
+#include "passes/compile/divided_step.h"
+
+#include "ir/check.h"
+#include "ir/place.h"
+#include "passes/chunk/request.h"
+#include "passes/stages/cut.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace isthmus {
+namespace {
+
+// The stage of a node until it has a device.
+std::string stageName(uint32_t stage) { return "stage:" + std::to_string(stage); }
+
+class Division {
+public:
+  Division(const Graph &original, const CompileOptions &o, const Target &target)
+      : original_(original), o_(o), s_(o.stages ? *o.stages : StageOptions()), target_(target) {}
+
+  llvm::Expected<DividedStep> run() {
+    if (llvm::Error e = assignStages())
+      return e;
+    if (llvm::Error e = cutIntoMicroBatches())
+      return e;
+    return std::move(out_);
+  }
+
+private:
+  std::vector<std::string> given() const {
+    std::vector<std::string> names;
+    for (const Machine::Device &d : s_.machine.devices)
+      names.push_back(d.name);
+    return names;
+  }
+
+  // A faster device takes a larger part of the step.
+  std::vector<double> sharesBySpeed() const {
+    std::vector<double> shares;
+    for (uint32_t s = 0; s < s_.stages && !s_.machine.devices.empty(); ++s)
+      shares.push_back(s_.machine.devices[s % s_.machine.devices.size()].speed);
+    return shares;
+  }
+
+  // Gives each node of the original its stage.
+  llvm::Error assignStages() {
+    const Graph &g = original_;
+    if (s_.stages == 0) { // by the devices in the file
+      const Places places(g);
+      out_.numStages = uint32_t(places.count());
+      out_.devices = s_.machine.devices.empty() ? places.names() : given();
+      for (uint32_t i = 0; i < g.numNodes(); ++i)
+        out_.stageOf.push_back(places.of(NodeId(i)));
+    } else {
+      CutOptions options;
+      options.stages = out_.numStages = s_.stages;
+      options.shares = s_.shares.empty() ? sharesBySpeed() : s_.shares;
+      options.ends = s_.ends;
+      auto cut = cutIntoStages(g, target_, options);
+      if (!cut)
+        return cut.takeError();
+      out_.stageOf = std::move(cut->stageOf);
+      out_.devices = given();
+      for (uint32_t s = 0; s < out_.numStages && s_.machine.devices.empty(); ++s)
+        out_.devices.push_back("cpu:" + std::to_string(s));
+    }
+    if (out_.devices.size() > out_.numStages)
+      return makeError("{0} devices were given for {1} stages; expected as many, or fewer, which "
+                       "then have several stages each",
+                       out_.devices.size(), out_.numStages);
+    if (s_.stages == 0 && out_.devices.size() != out_.numStages)
+      return makeError("the graph's nodes are on {0} devices, and {1} were given in their place",
+                       out_.numStages, out_.devices.size());
+    return llvm::Error::success();
+  }
+
+  llvm::Error cutIntoMicroBatches() {
+    Graph g = original_;
+    auto setDevices = [&](auto nameOf) {
+      for (uint32_t i = 0; i < g.numNodes(); ++i)
+        g.editNode(NodeId(i)).device = nameOf(i);
+    };
+    setDevices([&](uint32_t i) { return stageName(out_.stageOf[i]); });
+    if (const int64_t number = numMicroBatches(); number > 1) {
+      auto cut = inMicroBatches(g, number);
+      if (!cut)
+        return cut.takeError();
+      if (llvm::Error e = out_.numStages > 1 ? checkNothingIsWhole(*cut) : llvm::Error::success()) {
+        if (o_.microBatches > 1)
+          return e;
+        o_.note("the stages run one after the other: " + plainMessage(std::move(e)));
+      } else {
+        g = std::move(*cut);
+      }
+    }
+    out_.stageOf.clear();
+    for (uint32_t i = 0; i < g.numNodes(); ++i) {
+      uint32_t stage = 0;
+      llvm::StringRef name = g.node(NodeId(i)).device;
+      ISTHMUS_CHECK(name.consume_front("stage:") && !name.getAsInteger(10, stage),
+                    "a node of a micro-batch has no stage");
+      out_.stageOf.push_back(stage);
+    }
+    // What runs is known by its stage; what chunks replace stands where its chunks do.
+    for (size_t i = 0; i < g.numReplaced(); ++i) {
+      uint32_t stage = 0;
+      llvm::StringRef name = g.node(g.replaced(i)).device;
+      if (name.consume_front("stage:") && !name.getAsInteger(10, stage))
+        g.editNode(g.replaced(i)).device = out_.deviceOf(stage);
+    }
+    out_.graph = std::move(g);
+    return llvm::Error::success();
+  }
+
+  // As many as asked for; else four for each stage, if there are so many examples.
+  int64_t numMicroBatches() const {
+    if (o_.microBatches > 0 || out_.numStages < 2 || !o_.stages)
+      return o_.microBatches;
+    const int64_t number = std::min<int64_t>(4 * out_.numStages, examplesOf(original_));
+    if (number > 1)
+      o_.note("the step runs in " + std::to_string(number) + " micro-batches (--microbatches)");
+    return number;
+  }
+
+  // A node that needs the whole batch, in the middle, would make all micro-batches wait for it.
+  llvm::Error checkNothingIsWhole(const Graph &g) const {
+    std::vector<bool> afterChunk(g.numValues(), false);
+    for (uint32_t i = 0; i < g.numNodes(); ++i) {
+      const Node &n = g.node(NodeId(i));
+      const bool reads = llvm::any_of(n.operands, [&](ValueId v) { return afterChunk[v.index]; });
+      for (uint32_t r = 0; r < n.numResults; ++r)
+        afterChunk[n.result(r).index] = reads || n.is(StandIn::Chunk);
+    }
+    std::vector<bool> beforeChunk(g.numValues(), false);
+    for (uint32_t i = uint32_t(g.numNodes()); i-- > 0;) {
+      const Node &n = g.node(NodeId(i));
+      bool isRead = false;
+      for (uint32_t r = 0; r < n.numResults; ++r)
+        isRead |= beforeChunk[n.result(r).index];
+      const bool reads = llvm::any_of(n.operands, [&](ValueId v) { return afterChunk[v.index]; });
+      if (isRead && reads && !n.is(StandIn::Chunk) && n.phase == Phase::Forward && !n.op->is(kView))
+        return addRemedy(
+            locate(makeError("'{0}' ({1}) needs the whole batch, so the micro-batches of the "
+                             "stages would all wait for it",
+                             g.nodeName(NodeId(i)), n.op->name),
+                   g.whereIs(NodeId(i))),
+            {"batch-norm", "micro", "take the statistics of each micro-batch, if it is a norm"});
+      for (ValueId v : n.operands)
+        if (n.is(StandIn::Chunk) || isRead)
+          beforeChunk[v.index] = true;
+    }
+    return llvm::Error::success();
+  }
+
+  const Graph &original_;
+  const CompileOptions &o_;
+  const StageOptions s_;
+  const Target &target_;
+  DividedStep out_;
+};
+
+} // namespace
+
+llvm::Expected<DividedStep> dividedStep(const Graph &original, const CompileOptions &o,
+                                        const Target &target) {
+  return Division(original, o, target).run();
+}
+
+} // namespace isthmus
