@@ -144,6 +144,6 @@ TROUBLES = (
     Trouble("pytorch#197039", buffer_that_changes, (1.0, 0.0), ("100%", "min")),
     Trouble("pytorch#185497, #174124", views_of_a_buffer_that_changes, (1.0, 0.0), ("100%", "75%", "min")),
     Trouble("pytorch#193193", blocks_that_run_twice, (1.0, 0.5, 0.0), ("100%", "60%", "min")),
-    Trouble("pytorch#120381, #182420", checkpointed_blocks, (1.0, 0.0), ("100%", "60%", "min")),
+    Trouble("pytorch#120381, #182420", checkpointed_blocks, (1.0, 0.0), ("100%", "80%", "min")),
     Trouble("pytorch#141896", autocast, (1.0, 0.5, 0.0), ("100%", "60%", "min")),
 )
