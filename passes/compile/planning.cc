@@ -121,16 +121,9 @@ private:
     const plan::Evaluation baseline = this->baseline();
     setFigures(baseline, baseline);
     const Limit most = limit();
-    plan::SearchOptions options;
+    plan::SearchOptions options = searchOptions(o_, out_.wasInterrupted);
     options.budgetBytes = most.bytes;
     options.smallest = most.smallest;
-    options.mostAdded = o_.mostAdded.value_or(options.mostAdded);
-    options.effort = o_.effort;
-    options.seed = o_.seed;
-    options.progress = [&](const plan::SearchProgress &now) {
-      out_.wasInterrupted |= o_.progress && !o_.progress(now);
-      return !out_.wasInterrupted;
-    };
     auto found = planGraph(source(), problem_, target_, options);
     if (!found)
       return found.takeError();
@@ -254,15 +247,7 @@ private:
       return internalError("the plan's peak is {0} bytes, the layout's {1}", f.predictedPeakBytes,
                            out_.layout.peakBytes);
     f.arenaBytes = out_.layout.arenaBytes;
-    f.nodes = out_.graph.numNodes();
-    auto count = [&](StandIn kind) {
-      return out_.graph.countNodes([kind](const Node &n) { return n.is(kind); });
-    };
-    f.clones = count(StandIn::Clone);
-    f.transfers = out_.graph.countNodes([](const Node &n) { return n.op->is(kTransfer); });
-    f.inversions = count(StandIn::Inverse);
-    f.encodings = count(StandIn::Encoding);
-    f.chunks = count(StandIn::Chunk);
+    countNodes(f, out_.graph);
     f.hostBytes = out_.layout.hostBytes;
     stopClock();
     if (f.predictedPeakBytes > (1 << 20) && !isCloseToPeak(f.arenaBytes, f.predictedPeakBytes))
@@ -331,6 +316,31 @@ private:
 };
 
 } // namespace
+
+plan::SearchOptions searchOptions(const CompileOptions &o, bool &wasInterrupted) {
+  plan::SearchOptions options;
+  options.mostAdded = o.mostAdded.value_or(options.mostAdded);
+  options.effort = o.effort;
+  options.seed = o.seed;
+  options.progress = [&](const plan::SearchProgress &now) {
+    wasInterrupted |= o.progress && !o.progress(now);
+    return !wasInterrupted;
+  };
+  return options;
+}
+
+void countNodes(Figures &f, const Graph &g) {
+  auto count = [&](StandIn kind) {
+    return g.countNodes([kind](const Node &n) { return n.is(kind); });
+  };
+  f.nodes = g.numNodes();
+  f.clones = count(StandIn::Clone);
+  f.transfers = g.countNodes([](const Node &n) { return n.op->is(kTransfer); });
+  f.messages = g.countNodes([](const Node &n) { return n.op->is(kSend); });
+  f.inversions = count(StandIn::Inverse);
+  f.encodings = count(StandIn::Encoding);
+  f.chunks = count(StandIn::Chunk);
+}
 
 llvm::Expected<Compiled> planned(Graph given, const CompileOptions &o, const Target &target) {
   return Planning(std::move(given), o, target).run();

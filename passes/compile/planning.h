@@ -9,4 +9,10 @@ namespace isthmus {
 // choice keeps them. Errors: NotWithin, and the errors of policies, extractProblem and place.
 llvm::Expected<Compiled> planned(Graph given, const CompileOptions &o, const Target &target);
 
+// How to search for plans; `wasInterrupted` is set if the caller's progress ends the search.
+plan::SearchOptions searchOptions(const CompileOptions &o, bool &wasInterrupted);
+
+// Sets the numbers of nodes of each kind that `g` has.
+void countNodes(Figures &f, const Graph &g);
+
 } // namespace isthmus

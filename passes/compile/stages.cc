@@ -4,6 +4,7 @@
 #include "ir/place.h"
 #include "ir/units.h"
 #include "passes/compile/divided_step.h"
+#include "passes/compile/planning.h"
 #include "passes/compile/within_budget.h"
 #include "passes/place/place.h"
 #include "passes/plan/bound.h"
@@ -21,25 +22,29 @@
 
 namespace isthmus {
 
-bool hasStages(const Graph &g, const CompileOptions &o) {
-  return o.stages || !Places(g).isOne();
-}
+bool hasStages(const Graph &g, const CompileOptions &o) { return o.stages || !Places(g).isOne(); }
 
 namespace {
 
-// A plan of all devices: schedules, and what they need and take.
-struct Candidate {
-  std::string name; // "1f1b, always"
-  Graph graph;      // with messages, before the rewrite
+// The divided step in an order, before it is planned.
+struct OrderedStep {
+  StageOrder order = StageOrder::OneFOneB;
+  Graph graph; // with messages
   GraphProblem problem;
   std::vector<PlaceProblem> places;
+};
+
+// A plan of all devices: schedules, and what they need and take.
+struct Candidate {
+  Candidate(const OrderedStep &step, std::optional<CheckpointMode> mode) : step(&step), mode(mode) {}
+
+  const OrderedStep *step;
+  std::optional<CheckpointMode> mode;  // none: planned
   std::vector<plan::PlanResult> plans; // by place
-  PlannedBy by = PlannedBy::None;
   Graph rewritten;
   StepTimes times;
-  StageOrder order = StageOrder::OneFOneB;
-  std::optional<CheckpointMode> mode;
 
+  PlannedBy by() const { return mode ? PlannedBy::None : PlannedBy::Budget; }
   int64_t arenaBytes() const {
     int64_t most = 0;
     for (const plan::PlanResult &p : plans)
@@ -67,7 +72,7 @@ public:
     if (llvm::Error e = findBest())
       return e;
     best_->rewritten.record.target = target_.name;
-    best_->rewritten.record.policy = best_->by;
+    best_->rewritten.record.policy = best_->by();
     best_->rewritten.record.budgetBytes = out_.budgetBytes;
     out_.graph = std::move(best_->rewritten);
     out_.original = originalOf(out_.graph);
@@ -112,7 +117,7 @@ private:
     return all;
   }
 
-  llvm::Expected<Candidate> inOrder(StageOrder order) const {
+  llvm::Expected<OrderedStep> inOrder(StageOrder order) const {
     OrderOptions options;
     options.order = order;
     options.devices = step_.devices;
@@ -120,7 +125,7 @@ private:
     OrderedGraph ordered = inPipelineOrder(step_.graph, step_.stageOf, target_, options);
     for (uint32_t i = 0; i < ordered.graph.numNodes(); ++i)
       ordered.graph.editNode(NodeId(i)).device = step_.deviceOf(ordered.stageOf[i]);
-    Candidate c;
+    OrderedStep c;
     c.order = order;
     c.graph = withMessages(ordered.graph);
     auto problem = extractProblem(c.graph, target_, o_.searches() ? o_.ways : Ways());
@@ -139,55 +144,43 @@ private:
     bool isTight() const { return largest() < INT64_MAX; }
   };
 
-  // The same with a mode for each place.
-  Candidate inMode(const Candidate &base, CheckpointMode mode, const Limits &limits) const {
-    Candidate c = base;
-    c.mode = mode;
-    c.plans.clear();
-    for (size_t i = 0; i < c.places.size(); ++i) {
+  // A plan with a mode for each place.
+  Candidate inMode(const OrderedStep &step, CheckpointMode mode, const Limits &limits) const {
+    Candidate c(step, mode);
+    for (size_t i = 0; i < step.places.size(); ++i) {
       plan::SearchOptions options; // offsets are searched for until they suffice
       options.budgetBytes = limits.isSmallest ? 0 : limits.bytes[i];
-      c.plans.push_back(replayed(c.places[i].problem,
-                                 checkpointed(c.graph, c.problem, c.places[i], mode), options));
+      c.plans.push_back(replayed(step.places[i].problem,
+                                 checkpointed(step.graph, step.problem, step.places[i], mode),
+                                 options));
     }
     finishCandidate(c);
     return c;
   }
 
   void finishCandidate(Candidate &c) const {
+    const OrderedStep &step = *c.step;
     std::vector<plan::Schedule> schedules;
     for (const plan::PlanResult &p : c.plans)
       schedules.push_back(p.schedule);
-    c.rewritten =
-        rematerialize(c.graph, c.problem, joined(c.graph, c.problem, c.places, schedules));
+    c.rewritten = rematerialize(step.graph, step.problem,
+                                joined(step.graph, step.problem, step.places, schedules));
     c.times = simulateStep(c.rewritten, target_, s_.machine);
-    c.name = (stageOrderName(c.order) + ", " + (c.mode ? checkpointModeName(*c.mode) : "planned"))
-                 .str();
   }
 
   // Each place planned within the limit; equal problems once.
-  Candidate planned(const Candidate &base, const Limits &limits) {
-    Candidate c = base;
-    c.by = PlannedBy::Budget;
-    c.plans.clear();
-    for (size_t number = 0; number < c.places.size(); ++number) {
-      const PlaceProblem &place = c.places[number];
+  Candidate planned(const OrderedStep &step, const Limits &limits) {
+    Candidate c(step, std::nullopt);
+    for (size_t number = 0; number < step.places.size(); ++number) {
+      const PlaceProblem &place = step.places[number];
       const int64_t limit = limits.bytes[number];
-      plan::SearchOptions options;
+      plan::SearchOptions options = searchOptions(o_, out_.wasInterrupted);
       options.budgetBytes = limit;
       options.smallest = limits.isSmallest;
-      options.mostAdded = o_.mostAdded.value_or(options.mostAdded);
-      options.effort = o_.effort;
-      options.seed = o_.seed;
-      options.progress = [&](const plan::SearchProgress &now) {
-        out_.wasInterrupted |= o_.progress && !o_.progress(now);
-        return !out_.wasInterrupted;
-      };
       const std::string key = keyOf(place.problem);
       auto known = plans_.find({key, limit});
       if (known == plans_.end())
-        known = plans_.emplace(std::make_pair(key, limit),
-                               planArena(place.problem, options).plan)
+        known = plans_.emplace(std::make_pair(key, limit), planArena(place.problem, options).plan)
                     .first;
       c.plans.push_back(known->second);
     }
@@ -199,12 +192,11 @@ private:
   // What a plan depends on.
   static std::string keyOf(const plan::Problem &p) {
     std::string key;
-    auto put = [&](const auto &x) {
-      key.append(reinterpret_cast<const char *>(&x), sizeof(x));
-    };
+    auto put = [&](const auto &x) { key.append(reinterpret_cast<const char *>(&x), sizeof(x)); };
     for (const plan::Op &op : p.ops) {
       put(op.phase), put(op.cost), put(op.workspace), put(op.viewOf), put(op.isPinned);
-      put(op.recomputable), put(op.isAlternative), put(op.of), put(op.transfer);
+      put(op.recomputable), put(op.isAlternative), put(op.of), put(op.ofOutput);
+      put(op.transfer), put(op.transferTime);
       for (const plan::Read &r : op.inputs)
         put(r.op), put(r.output);
       put(char(';'));
@@ -213,6 +205,9 @@ private:
       put(char(';'));
       for (const auto &d : op.donations)
         put(d.input), put(d.output);
+      put(char(';'));
+      for (uint32_t input : op.overwrites)
+        put(input);
       put(char('\n'));
     }
     for (const plan::Read &r : p.outputs)
@@ -222,14 +217,13 @@ private:
 
   // The fastest candidate, by the simulator, that every device has room for.
   llvm::Error findBest() {
-    std::vector<Candidate> bases;
     for (StageOrder order : orders()) {
-      auto base = inOrder(order);
-      if (!base)
-        return base.takeError();
-      bases.push_back(std::move(*base));
+      auto step = inOrder(order);
+      if (!step)
+        return step.takeError();
+      steps_.push_back(std::move(*step));
     }
-    setBaseline(bases);
+    setBaseline();
     const Limits asked = findLimits();
     Limits limits = asked;
     // The offsets of a device's graph are searched for once more, and may end higher than those of
@@ -237,7 +231,7 @@ private:
     constexpr int kMostTries = 4;
     for (int i = 0; i < kMostTries; ++i) {
       best_.reset();
-      if (llvm::Error e = findBest(bases, limits))
+      if (llvm::Error e = findBest(limits))
         return e;
       auto excess = placeBest(asked);
       if (!excess)
@@ -271,20 +265,19 @@ private:
     return excess;
   }
 
-  llvm::Error findBest(const std::vector<Candidate> &bases, const Limits &limits) {
+  llvm::Error findBest(const Limits &limits) {
     const bool plans = o_.searches() || limits.isTight();
     const std::vector<CheckpointMode> modes =
         s_.checkpoint       ? std::vector<CheckpointMode>{*s_.checkpoint}
         : limits.isSmallest ? std::vector<CheckpointMode>{CheckpointMode::Always}
-        : plans             ? std::vector<CheckpointMode>{CheckpointMode::Never,
-                                                          CheckpointMode::ExceptLast,
-                                                          CheckpointMode::Always}
-                            : std::vector<CheckpointMode>{CheckpointMode::Never};
-    for (const Candidate &base : bases) {
+        : plans ? std::vector<CheckpointMode>{CheckpointMode::Never, CheckpointMode::ExceptLast,
+                                              CheckpointMode::Always}
+                : std::vector<CheckpointMode>{CheckpointMode::Never};
+    for (const OrderedStep &step : steps_) {
       for (CheckpointMode mode : modes)
-        consider(inMode(base, mode, limits), limits);
+        consider(inMode(step, mode, limits), limits);
       if (plans && !s_.checkpoint)
-        consider(planned(base, limits), limits);
+        consider(planned(step, limits), limits);
     }
     return best_ && fits(*best_, limits) ? llvm::Error::success() : notMet(limits);
   }
@@ -297,12 +290,11 @@ private:
       if (!limits.isSmallest)
         most = budget->of(out_.figures.baselinePeakBytes);
     }
-    for (const Program &p : programsOf(baselineGraph_)) {
-      const int64_t always = persistentBytes(p.graph, target_);
+    for (const auto &[device, always] : persistent_) {
       int64_t limit = most;
       if (o_.memoryLimitBytes)
         limit = std::min(limit, std::max<int64_t>(0, *o_.memoryLimitBytes - always));
-      if (const Machine::Device *d = s_.machine.find(p.device); d && d->memoryBytes)
+      if (const Machine::Device *d = s_.machine.find(device); d && d->memoryBytes)
         limit = std::min(limit, std::max<int64_t>(0, *d->memoryBytes - always));
       limits.bytes.push_back(limit);
     }
@@ -317,17 +309,18 @@ private:
   }
 
   // The step without a plan, in the order that is then the fastest.
-  void setBaseline(const std::vector<Candidate> &bases) {
+  void setBaseline() {
     size_t fastest = 0;
     double least = INFINITY;
-    for (size_t i = 0; i < bases.size(); ++i)
-      if (const double seconds = simulateStep(bases[i].graph, target_, s_.machine).seconds;
+    for (size_t i = 0; i < steps_.size(); ++i)
+      if (const double seconds = simulateStep(steps_[i].graph, target_, s_.machine).seconds;
           seconds < least * kMuch) {
         least = seconds;
         fastest = i;
       }
-    const Candidate &c = bases[fastest];
-    baselineGraph_ = c.graph;
+    const OrderedStep &c = steps_[fastest];
+    for (const Program &p : programsOf(c.graph))
+      persistent_.push_back({p.device, persistentBytes(p.graph, target_)});
     Figures &f = out_.figures;
     baselineCost_ = 0;
     int64_t lowest = 0;
@@ -350,17 +343,17 @@ private:
     for (size_t i = 0; i < c.plans.size(); ++i)
       leastOf_[i] = std::min(leastOf_[i], c.plans[i].arenaBytes);
     for (const plan::PlanResult &p : c.plans)
-      if (!p.isWithin && c.by == PlannedBy::Budget)
+      if (!p.isWithin && !c.mode)
         return;
     if (o_.mostAdded && added(c) > *o_.mostAdded + 1e-9)
       return;
     if (!s_.checkpoint && !fits(c, limits))
       return;
     const bool isBetter =
-        !best_ || (limits.isSmallest ? std::make_pair(double(arena), c.times.seconds) <
-                                          std::make_pair(double(best_->arenaBytes()),
-                                                         best_->times.seconds)
-                                    : c.times.seconds < best_->times.seconds * kMuch);
+        !best_ ||
+        (limits.isSmallest ? std::make_pair(double(arena), c.times.seconds) <
+                                 std::make_pair(double(best_->arenaBytes()), best_->times.seconds)
+                           : c.times.seconds < best_->times.seconds * kMuch);
     if (isBetter)
       best_ = std::move(c);
   }
@@ -377,23 +370,22 @@ private:
     out_.figures.smallestBudgetBytes = least_;
     if (out_.wasInterrupted)
       return interruptedBefore(out_.figures, limits.largest());
-    if (llvm::Error e = memoryNotMet(limits))
+    if (llvm::Error e = memoryNotMet())
       return e;
     return budgetNotMet(out_.figures, limits.largest());
   }
 
   // An error for the first device whose memory is too small for the least that was found there.
-  llvm::Error memoryNotMet(const Limits &limits) {
-    const std::vector<Program> programs = programsOf(baselineGraph_);
-    for (size_t i = 0; i < programs.size(); ++i) {
-      const Machine::Device *d = s_.machine.find(programs[i].device);
-      const int64_t always = persistentBytes(programs[i].graph, target_);
+  llvm::Error memoryNotMet() const {
+    for (size_t i = 0; i < persistent_.size(); ++i) {
+      const auto &[device, always] = persistent_[i];
+      const Machine::Device *d = s_.machine.find(device);
       if (!d || !d->memoryBytes || leastOf_[i] <= *d->memoryBytes - always)
         continue;
-      Diag diag = makeDiag("the memory of {0}, {1}, does not suffice for its stage: parameters and "
-                           "inputs take {2}, and the arena {3} at the least that was found",
-                           d->name, bytesText(*d->memoryBytes), bytesText(always),
-                           bytesText(leastOf_[i]));
+      Diag diag =
+          makeDiag("the memory of {0}, {1}, does not suffice for its stage: parameters and "
+                   "inputs take {2}, and the arena {3} at the least that was found",
+                   d->name, bytesText(*d->memoryBytes), bytesText(always), bytesText(leastOf_[i]));
       diag.remedies = {{"stages", "", "divide the step among more devices"},
                        {"balance", "", "give this device a smaller share"},
                        {"microbatches", "", "make micro-batches smaller"}};
@@ -452,10 +444,9 @@ private:
     const StepTimes times = simulateStep(out_.graph, target_, s_.machine);
     const Places places(out_.graph);
     for (Program &p : programsOf(out_.graph)) {
-      llvm::Expected<Layout> layout = layouts_.empty()
-                                          ? place(p.graph, target_)
-                                          : llvm::Expected<Layout>(
-                                                std::move(layouts_[out_.programs.size()]));
+      llvm::Expected<Layout> layout =
+          layouts_.empty() ? place(p.graph, target_)
+                           : llvm::Expected<Layout>(std::move(layouts_[out_.programs.size()]));
       if (!layout)
         return layout.takeError();
       StageFigures s;
@@ -485,8 +476,8 @@ private:
     f.simulatedSeconds = times.seconds;
     f.bubble = times.bubble();
     if (best_) {
-      f.policyUsed = best_->by;
-      f.schedule = stageOrderName(best_->order).str();
+      f.policyUsed = best_->by();
+      f.schedule = stageOrderName(best_->step->order).str();
       f.checkpoint = best_->mode ? checkpointModeName(*best_->mode).str() : "auto";
       f.recomputeOverhead = added(*best_);
       if (out_.budgetBytes && least_ < INT64_MAX)
@@ -495,13 +486,7 @@ private:
       f.recomputeOverhead = plan::overhead(cost_, baselineCost_);
     }
     f.lowerBoundOverhead = f.recomputeOverhead > 0 ? std::optional<double>() : 0;
-    f.nodes = out_.graph.numNodes();
-    auto count = [&](auto counts) { return out_.graph.countNodes(counts); };
-    f.clones = count([](const Node &n) { return n.isClone(); });
-    f.transfers = count([](const Node &n) { return n.op->is(kTransfer); });
-    f.messages = count([](const Node &n) { return n.op->is(kSend); });
-    f.encodings = count([](const Node &n) { return n.is(StandIn::Encoding); });
-    f.chunks = count([](const Node &n) { return n.is(StandIn::Chunk); });
+    countNodes(f, out_.graph);
     f.planSeconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
     return std::move(out_);
@@ -513,13 +498,14 @@ private:
   const Target &target_;
   std::chrono::steady_clock::time_point start_;
   DividedStep step_;
-  Graph baselineGraph_;
-  std::vector<int64_t> baselinePeaks_; // by place
-  double baselineCost_ = 0, cost_ = 0; // microseconds
+  std::vector<OrderedStep> steps_;
+  std::vector<std::pair<std::string, int64_t>> persistent_; // by place: device, bytes always there
+  std::vector<int64_t> baselinePeaks_;                      // by place
+  double baselineCost_ = 0, cost_ = 0;                      // microseconds
   std::map<std::pair<std::string, int64_t>, plan::PlanResult> plans_;
   std::optional<Candidate> best_;
-  std::vector<Layout> layouts_; // of the programs of the best plan
-  int64_t least_ = INT64_MAX; // the smallest of the candidates' largest arenas
+  std::vector<Layout> layouts_;  // of the programs of the best plan
+  int64_t least_ = INT64_MAX;    // the smallest of the candidates' largest arenas
   std::vector<int64_t> leastOf_; // by place, the smallest arena of the candidates
   Compiled out_;
 };

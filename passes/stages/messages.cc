@@ -10,7 +10,8 @@ namespace {
 
 class Messages {
 public:
-  explicit Messages(const Graph &g) : g_(g), places_(g), r_(g), home_(g.numValues(), kNone) {}
+  explicit Messages(const Graph &g)
+      : g_(g), places_(g), r_(g), home_(g.numValues(), kNone), toRelease_(places_.count()) {}
 
   Graph run() {
     findHomes();
@@ -21,9 +22,12 @@ public:
         inputsToSend_.push_back(i.value);
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       emit(NodeId(i));
-    for (Sent &s : sent_)
-      if (!s.isReleased)
-        release(s);
+    std::vector<size_t> left;
+    for (const std::vector<size_t> &received : toRelease_)
+      left.insert(left.end(), received.begin(), received.end());
+    llvm::sort(left);
+    for (size_t number : left)
+      release(sent_[number]);
     return r_.finish();
   }
 
@@ -59,12 +63,10 @@ private:
   }
 
   struct Sent {
-    ValueId value, token;       // of the new graph
-    uint32_t from = 0;          // the device that waits for it
-    NodeId received;            // of the new graph; null until it is received
-    ValueId stands;             // of the new graph: what it stands for
+    ValueId value, token; // of the new graph
+    uint32_t from = 0;    // the device that waits for it
+    ValueId stands;       // of the new graph: what it stands for
     Phase phase = Phase::Forward;
-    bool isReleased = false;
   };
 
   void emit(NodeId id) {
@@ -75,9 +77,7 @@ private:
         send(v, Phase::Forward);
         v = ValueId();
       }
-    for (Sent &s : sent_)
-      if (s.from == place && s.received && !s.isReleased)
-        release(s);
+    releaseReceived(place);
     const Node &n = g_.node(id);
     std::vector<std::pair<ValueId, ValueId>> before;
     for (ValueId v : n.operands)
@@ -127,8 +127,8 @@ private:
       s.phase = phase;
       const int64_t tag = int64_t(sent_.size());
       s.token = r_.to()
-                    .node(made(b, "send", {s.value},
-                               {{"to", places_.name(to)}, {"tag", tag}}, s.stands, ".sent"))
+                    .node(made(b, "send", {s.value}, {{"to", places_.name(to)}, {"tag", tag}},
+                               s.stands, ".sent"))
                     .firstResult;
       number_[{v.index, to}] = sent_.size();
       sent_.push_back(s);
@@ -145,32 +145,41 @@ private:
     const Type &type = r_.to().type(s.value);
     Builder b(r_.to(), s.phase);
     b.device = places_.name(to);
-    s.received = made(b, "receive", {s.token},
-                      {{"from", places_.name(s.from)},
-                       {"tag", int64_t(number)},
-                       {"dims", Ints(type.dims.begin(), type.dims.end())},
-                       {"dtype", dtypeName(type.dtype).str()}},
-                      s.stands, ".in");
-    const Node &n = r_.to().node(s.received);
+    const NodeId received = made(b, "receive", {s.token},
+                                 {{"from", places_.name(s.from)},
+                                  {"tag", int64_t(number)},
+                                  {"dims", Ints(type.dims.begin(), type.dims.end())},
+                                  {"dtype", dtypeName(type.dtype).str()}},
+                                 s.stands, ".in");
+    toRelease_[s.from].push_back(number);
+    const Node &n = r_.to().node(received);
     const NodeId wait = made(b, "wait", {n.result(0), n.result(1)}, {}, s.stands, ".there");
     return there = r_.to().node(wait).firstResult;
   }
 
   // The sender waits until the message was received. Afterwards it may overwrite the value.
-  void release(Sent &s) {
+  void release(const Sent &s) {
     Builder b(r_.to(), s.phase);
     b.device = places_.name(s.from);
     made(b, "wait", {s.value, s.token}, {}, s.stands, ".free");
-    s.isReleased = true;
+  }
+
+  // What the device has sent, and others have received, since its last node.
+  void releaseReceived(uint32_t place) {
+    llvm::sort(toRelease_[place]);
+    for (size_t number : toRelease_[place])
+      release(sent_[number]);
+    toRelease_[place].clear();
   }
 
   const Graph &g_;
   const Places places_;
   Rebuilder r_;
-  std::vector<uint32_t> home_; // by value
+  std::vector<uint32_t> home_;                                      // by value
   llvm::DenseMap<ValueId, llvm::SmallVector<uint32_t, 1>> readers_; // the devices that need it sent
   std::vector<ValueId> inputsToSend_;
-  std::vector<Sent> sent_; // by tag
+  std::vector<Sent> sent_;                     // by tag
+  std::vector<std::vector<size_t>> toRelease_; // by place: tags of what was received
   llvm::DenseMap<std::pair<uint32_t, uint32_t>, size_t> number_; // by value and device
   llvm::DenseMap<std::pair<uint32_t, uint32_t>, ValueId> received_;
 };

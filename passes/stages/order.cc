@@ -42,8 +42,8 @@ class Ordering {
 public:
   Ordering(const Graph &g, const std::vector<uint32_t> &stageOf, const Target &t,
            const OrderOptions &o)
-      : g_(g), stageOf_(stageOf), t_(t), o_(o), devices_(uint32_t(o.devices.size())), taskOf_(g.numNodes(), kNone), r_(g),
-        isEmitted_(g.numNodes(), false) {}
+      : g_(g), stageOf_(stageOf), t_(t), o_(o), devices_(uint32_t(o.devices.size())),
+        taskOf_(g.numNodes(), kNone), r_(g), isEmitted_(g.numNodes(), false) {}
 
   OrderedGraph run() {
     for (uint32_t s : stageOf_)
@@ -93,9 +93,9 @@ private:
 
   Kind kindOf(NodeId id) const {
     const Node &n = g_.node(id);
-    return n.phase == Phase::Forward     ? Kind::Forward
+    return n.phase == Phase::Forward ? Kind::Forward
            : isForWeights_[id.index] ? Kind::Weights
-                                         : Kind::Backward;
+                                     : Kind::Backward;
   }
 
   void makeTasks() {
@@ -120,7 +120,6 @@ private:
       task.nodes.push_back(NodeId(i));
       task.seconds += t_.seconds(g_.call(NodeId(i))) / o_.machine.speedOf(nameOf(task.stage));
       taskOf_[i] = it->second;
-      numBatches_ = std::max(numBatches_, task.batch + 1);
     }
   }
 
@@ -218,6 +217,7 @@ private:
   void simulate() {
     std::vector<std::vector<uint32_t>> left(devices_), weights(devices_);
     std::vector<double> clock(devices_, 0);
+    done_.assign(devices_, {});
     for (uint32_t d = 0; d < devices_; ++d) {
       left[d] = sequenceOf(d);
       std::reverse(left[d].begin(), left[d].end());
@@ -253,12 +253,7 @@ private:
   bool owesWeights(uint32_t device, const std::vector<uint32_t> &left) const {
     if (left.empty() || tasks_[left.back()].kind != Kind::Forward)
       return false;
-    size_t begun = 0, finished = 0;
-    for (const Task &t : tasks_)
-      if (t.isDone && deviceOf(t.stage) == device) {
-        begun += t.kind == Kind::Forward;
-        finished += t.kind == Kind::Weights;
-      }
+    const size_t begun = done_[device].forward, finished = done_[device].weights;
     return begun - std::min(begun, finished) >= numStages_ - device;
   }
 
@@ -277,6 +272,8 @@ private:
                                                               : clock[device];
     t.end = clock[device] = t.begin + t.seconds;
     t.isDone = true;
+    done_[device].forward += t.kind == Kind::Forward;
+    done_[device].weights += t.kind == Kind::Weights;
     begun_.push_back(from.back());
     from.pop_back();
   }
@@ -328,11 +325,15 @@ private:
   const Target &t_;
   const OrderOptions &o_;
   const uint32_t devices_;
-  uint32_t numStages_ = 0, numBatches_ = 0;
+  uint32_t numStages_ = 0;
   std::vector<bool> isForWeights_; // by node
   std::vector<Task> tasks_;
   std::vector<uint32_t> taskOf_; // by node; kNone: of no micro-batch
   std::vector<uint32_t> begun_;
+  struct Done {
+    size_t forward = 0, weights = 0;
+  };
+  std::vector<Done> done_; // by device: tasks
   Rebuilder r_;
   std::vector<bool> isEmitted_;
   OrderedGraph out_;
@@ -340,8 +341,8 @@ private:
 
 } // namespace
 
-OrderedGraph inPipelineOrder(const Graph &g, const std::vector<uint32_t> &stageOf,
-                             const Target &t, const OrderOptions &o) {
+OrderedGraph inPipelineOrder(const Graph &g, const std::vector<uint32_t> &stageOf, const Target &t,
+                             const OrderOptions &o) {
   return Ordering(g, stageOf, t, o).run();
 }
 
