@@ -21,6 +21,7 @@ UNITS = {"f16": 2.0**-11, "bf16": 2.0**-8}
 ROUNDINGS = 8
 # The indices of operands that are f32 when the others are 16-bit floats: statistics, and the gradient of a loss.
 WIDER = {"layer_norm_grad": [3, 4], "rms_norm_grad": [3], "group_norm_grad": [3, 4], "attention_grad": [5],
+         "batch_norm_parts_grad": [3, 4],
          "cross_entropy_grad": [0, 3], "nll_grad": [0]}
 # Rows that draw random numbers.
 DRAWN = {"dropout", "uniform", "normal"}
