@@ -14,6 +14,7 @@ from torch import fx
 from ..errors import CannotBeMet
 from ..planning import Plan
 from . import hooks, reports
+from .chunks.choice import Chunks
 from .graph.joint import Joint
 from .graph.sizes import STRIDES
 from .inductor.limits import Limits
@@ -86,6 +87,8 @@ class Compiled:
         self._ends = hooks.break_after(gm)
         self._of_code: Mapping[str, int] = {}
         """What the first plan has learned of the code of ops."""
+        self._chunks: tuple[Chunks, ...] | None = None
+        """The regions that run chunk by chunk, in every variant; None: they are not chosen."""
         self.report: reports.GraphReport | None = None
         self._steps.look_at_device(only_first=True)  # other graphs of the step may have run
         self._left_bytes = self._steps.options.left_bytes
@@ -100,6 +103,7 @@ class Compiled:
         self.has_others = bool(self._ends or hooks.buckets_follow() or self._steps.has_others)
         self.first, made = self._made(_ByItself(self, True, self.has_others), gm, inputs)
         self._of_code = made.learned.of_code
+        self._chunks = None if made.made is None else made.made.chunks
         if self._hints and made.made is not None:
             self._joint = made.made
             self._remember()
@@ -313,7 +317,7 @@ class Compiled:
     def _made(self, role: Role, gm: fx.GraphModule, inputs: Sequence[Any], sizes: Sizes | None = None) -> tuple[Variant, Attempt]:
         """sizes: those for which the graph is planned; None: those for which `first` is."""
         sizes = sizes or self._planned_for
-        first = Attempt(self._bounded_planner, role, Origin(self._ends, tuple(sizes.items())), Learned(self._of_code))
+        first = Attempt(self._bounded_planner, role, Origin(self._ends, tuple(sizes.items())), Learned(self._of_code, chunks=self._chunks))
         with self._taking(sizes):
             run, attempt = self._compile(gm, inputs, first, self._watch_forward, self._watch_backward)
         return Variant(run, None if attempt.made is None else Schedule(*attempt.made.divided)), attempt
@@ -441,6 +445,7 @@ class _Scheduled:
     is_bounded: bool = False
     """Its part of the budget is in its schedule."""
     may_learn: bool = False
+    shares_budget: bool = False
 
     @property
     def key(self) -> str:

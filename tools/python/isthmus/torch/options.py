@@ -20,6 +20,7 @@ KERNELS = ("aot_eager", "inductor")
 # The default effort. Plans of nine networks within six budgets each add as much time as at twice this effort, but for 0.0 to 0.9 % of the step.
 _EFFORT = 1.0
 _OPS_PER_EFFORT = 4000
+_WAYS = {"recompute", "fetch", "chunk"}
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,8 @@ class Options:
             raise BadInput(f"kernels are {' or '.join(map(repr, KERNELS))}; got {self.kernels!r}")
         if not isinstance(self.effort, (int, float)) or not 0 <= self.effort < math.inf:
             raise BadInput(f"effort is a number from 0 on, got {self.effort!r}")
-        if self.ways not in ({"recompute"}, {"recompute", "fetch"}):
-            raise BadInput(f"allow is 'recompute' or 'recompute,fetch'; got {self.allow!r}")
+        if "recompute" not in self.ways or not self.ways <= _WAYS:
+            raise BadInput(f"allow is 'recompute', and may have ',fetch' and ',chunk' besides; got {self.allow!r}")
         if self.link is not None and not self.link_bytes:
             raise BadInput(f"link is a rate in bytes a second, such as '25GB'; got {self.link!r}")
         self._check_sizes()
@@ -140,9 +141,9 @@ class Options:
             raise BadInput(_NO_BUDGET)
         return given
 
-    def plan(self, problem: Problem, budget: BudgetLike) -> Plan:
-        """Returns a plan that is searched with these options. Raises CannotBeMet."""
-        return plan(problem, budget, effort=self.effort or _EFFORT + len(problem) / _OPS_PER_EFFORT, seed=self.seed)
+    def plan(self, problem: Problem, budget: BudgetLike, share: float = 1.0) -> Plan:
+        """Returns a plan that is searched with these options, and a share of their effort. Raises CannotBeMet."""
+        return plan(problem, budget, effort=share * (self.effort or _EFFORT + len(problem) / _OPS_PER_EFFORT), seed=self.seed)
 
     @property
     def ways(self) -> set[str]:

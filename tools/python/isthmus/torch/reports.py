@@ -63,6 +63,10 @@ class GraphReport:
     """The number of copies to the host's memory plus the number of copies back."""
     host_bytes: int = 0
     """The bytes of the host's memory that these copies take."""
+    chunks: tuple[str, ...] = ()
+    """What runs chunk by chunk."""
+    left_whole: tuple[str, ...] = ()
+    """Large results of the forward, which must exist whole although chunks are allowed."""
     measured_peak_bytes: int | None = None
     """The measured peak of a step that is this graph alone; None: not measured, or the graph is one of several."""
 
@@ -83,7 +87,7 @@ class GraphReport:
             f"{_whole(self)}{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed"
             f"{self._copies()}, "
             f"+{max(0.0, self.added_cost):.1%} time, planned in {self.plan_seconds:.1f} s{', channels last' if self.channels_last else ''}"
-            f"{self._planned_for()}{self._break()}"
+            f"{self._planned_for()}{self._in_chunks()}{self._break()}"
         )
 
     def _planned_for(self) -> str:
@@ -97,8 +101,14 @@ class GraphReport:
         """Returns the text for this graph in the report of a step."""
         return (
             f"graph {self.name}: {self.ops} ops, keeps {self.saved_bytes / MIB:.1f} MiB for its backward, {self.recomputed} recomputed"
-            f"{self._copies()}, +{max(0.0, self.added_cost):.1%} time{self._planned_for()}{self._break()}"
+            f"{self._copies()}, +{max(0.0, self.added_cost):.1%} time{self._planned_for()}{self._in_chunks()}{self._break()}"
         )
+
+    def _in_chunks(self) -> str:
+        lines = [f"\n  in chunks: {each}" for each in self.chunks]
+        if self.left_whole:
+            lines.append(f"\n  not in chunks, as the caller gets it whole: {', '.join(self.left_whole)}; if that is for a loss, compile the loss with it")
+        return "".join(lines)
 
     def _copies(self) -> str:
         return f", {self.transfers} copies to the host and back ({self.host_bytes / MIB:.1f} MiB)" if self.transfers else ""

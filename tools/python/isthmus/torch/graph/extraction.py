@@ -18,7 +18,7 @@ from ...problem import Problem
 from .. import hooks
 from . import groups, rules
 from .costs import Costs
-from .joint import Joint, Read, Step
+from .joint import ONTO, WITH_FORWARD, Joint, Read, Step
 from .mutations import Mutations
 from .preparation import after_tangents, storage_of
 from .sizes import is_of_call, is_unbounded, most_within, tensors_in
@@ -97,6 +97,7 @@ class _Extraction:
         """Returns the nodes in an order in which all those that the forward needs come before the others, which keep their order."""
         nodes = list(self.graph.nodes)
         acts = [n for n in nodes if n.op == "call_function" and n not in self.after and (rules.acts(n) or self.mutations.overwritten_operands(n))]
+        acts += [n for n in nodes if n.meta.get(WITH_FORWARD)]
         needed = needed_for([*self.forward, *acts]) | {n for n in nodes if n.op in ("placeholder", "get_attr")}
         return [n for n in nodes if n in needed] + [n for n in nodes if n not in needed]
 
@@ -274,17 +275,19 @@ class _Extraction:
         reads = self._reads(node)
         touched = self.mutations.overwritten_operands(node)
         kinds = [k for k, does in (("draw", rules.draws(node)), ("communication", rules.communicates(node))) if does]
-        if not fresh or node.is_impure() and not kinds:
+        if not fresh or rules.is_impure(node) and not kinds:
             kinds.append("act")
         reads += [self.last[k] for k in kinds if k in self.last]
         if rules.is_copy_into(node):
             reads += self.mutations.readers[storage_of(node.args[0].meta.get("val"))]  # type: ignore[union-attr]
         averages = rules.is_batch_norm_in_training(node)
         again = rules.may_repeat(node, self.allowed) and (not touched or averages) and not rules.is_copy_into(node)
+        again = again and not node.meta.get(ONTO)  # its operand is gone
         again = again and all(isinstance(v, torch.Tensor) for v in values)  # an int is saved, not recomputed
         again = again and not any(storage_of(v) in self.kept for v in values)
         reads = list(dict.fromkeys(reads))
         stored = [node] if self.fuses and self._fuses(node) and fresh == [node] else []
+        onto = self._onto(node, reads, sizes)
         op = self._add(
             Step(nodes, rules.draws(node), stored),
             node.name,
@@ -294,8 +297,10 @@ class _Extraction:
             phase=self._phase(node),
             recomputable=again,
             workspace=self.costs.workspace(node) + self._unread(node),
-            may_reuse=groups.reuses([node], stored, self._operands([node], reads)) if stored else (),
+            may_reuse=groups.reuses([node], stored, self._operands([node], reads)) if stored else [(0, k) for k in onto],
         )
+        for k in onto:
+            self.joint.onto[op] = self.joint.storage(reads[k])
         self._note(node, op, fresh, kinds, touched, again)
         return op
 
@@ -320,6 +325,16 @@ class _Extraction:
 
     def _state_bytes(self, node: fx.Node) -> int:
         return self._aligned(hooks.state_like(next(tensors_in(node.meta["val"]))).numel())
+
+    def _onto(self, node: fx.Node, reads: list[Read], sizes: list[int]) -> list[int]:
+        """Returns the read whose bytes the result may take over, for an op that may write into its first operand; else nothing."""
+        if self.fuses or not node.meta.get(ONTO):
+            return []
+        operand = self.joint.storage(self.where[node.args[0]][0])  # type: ignore[index]
+        if [self.problem[operand[0]].bytes[operand[1]]] != sizes:
+            return []
+        found = [k for k, r in enumerate(reads) if self.joint.storage(r) == operand]
+        return found if len(found) == 1 else []
 
     def _note(self, node: fx.Node, op: int, fresh: list[fx.Node], kinds: list[str], touched: list[Any], again: bool) -> None:
         """Records an added op for the ops that are added later, and reserves the bytes of its states and averages."""

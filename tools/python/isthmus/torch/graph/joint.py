@@ -12,6 +12,12 @@ from ...problem import Problem
 
 Read = tuple[int, int]
 
+ONTO = "isthmus_onto"
+"""A key of a node's meta: the op may write its result into its first operand, if nothing reads that later."""
+CHUNK = "isthmus_chunk"
+"""A key of a node's meta: the node belongs to one chunk of a region, or puts chunks together."""
+WITH_FORWARD = "isthmus_with_forward"
+"""A key of a node's meta. True: the op belongs to the forward, although the forward's results do not need it."""
 STEP = "isthmus_step"
 """A key of the meta of a module's node: the position in the schedule of the step that the node belongs to."""
 
@@ -50,8 +56,22 @@ class Joint:
     """The part of `reserved_bytes` that is for tangents."""
     where: dict[fx.Node, list[Read]] = field(default_factory=dict)
     """The reads that stand for each node in the problem; a tuple may have several."""
+    onto: dict[int, Read] = field(default_factory=dict)
+    """By op that may write its result into its first operand, the storage of that."""
+    whole: tuple[Joint, fx.Graph] | None = None
+    """The graph without chunks, if regions of it run chunk by chunk."""
     late_reads: dict[int, list[Read]] = field(default_factory=dict)
     """By op, its reads of tensors that a collective may still hold after its wait, or may have dropped already."""
+
+    @property
+    def cost(self) -> float:
+        """The microseconds of a step without recomputation."""
+        return sum(op.cost for op in self.problem if not op.is_optional)
+
+    @property
+    def cost_of_chunks(self) -> float:
+        """The cost as a multiple of that of the graph without chunks."""
+        return 1.0 if self.whole is None or not self.whole[0].cost else self.cost / self.whole[0].cost
 
     def read_by(self, is_reader: Callable[[int], bool]) -> set[Read]:
         """Returns the storages that ops of the forward phase make and that the ops for which `is_reader` is True read, themselves or through a

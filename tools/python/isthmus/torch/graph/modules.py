@@ -18,8 +18,8 @@ from torch.utils import _pytree as pytree
 from ...errors import Internal
 from ...problem import Problem
 from .. import hooks
-from . import masks, offload_ops, rules
-from .joint import STEP, Joint, Step
+from . import in_place, masks, offload_ops, rules
+from .joint import ONTO, STEP, Joint, Step
 
 _FORWARD, _BACKWARD = "must_be_in_forward", "must_be_in_backward"
 
@@ -81,6 +81,7 @@ class _Emitter:
         self.on_host: dict[fx.Node, fx.Node] = {}  # by old node: its copy in the host's memory
         self.offloaded: dict[fx.Node, fx.Node] = {}  # by old node: the copy that was offloaded
         self.coming: dict[fx.Node, fx.Node] = {}  # by old node: the copy that is being prefetched
+        self.in_place = in_place.steps_in_place(joint, schedule)
         self.runs: Counter[int] = Counter()
         self.total = Counter(schedule)
         self.clones: Counter[fx.Node] = Counter()
@@ -230,10 +231,12 @@ class _Emitter:
     def _insert(self, old: fx.Node, like: fx.Node, value: Callable[[fx.Node], fx.Node], name: str | None) -> fx.Node:
         # The operands come first, because `value` may have to insert one.
         operands = {a: value(a) for a in like.all_input_nodes}
-        node = self.new.node_copy(like, lambda a: operands[a])
+        node = self._written(like, operands) if like.meta.get(ONTO) and self.position in self.in_place else None
+        into = None if node is None else node.meta["val"]
+        node = node or self.new.node_copy(like, lambda a: operands[a])
         if name:
             node._rename(name)
-        node.meta = dict(old.meta)
+        node.meta = dict(old.meta) if into is None else {**old.meta, "val": into}
         if node.op == "call_function":
             node.meta["partitioner_tag"] = self.tag
             node.meta[STEP] = self.position
@@ -242,6 +245,10 @@ class _Emitter:
             node.meta.pop("partitioner_tag", None)
         self.made_by[node] = old
         return node
+
+    def _written(self, like: fx.Node, operands: dict[fx.Node, fx.Node]) -> fx.Node | None:
+        """Emits an op that writes into its first operand, if it may."""
+        return in_place.written(self.new, like, fx.node.map_arg(like.args, lambda a: operands[a]), self.tag)
 
     @staticmethod
     def _is_average(node: fx.Node) -> bool:

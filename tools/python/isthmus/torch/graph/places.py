@@ -21,7 +21,9 @@ def module_of(node: fx.Node) -> str:
 def named(joint: Joint, op: int) -> str:
     """Returns the name of an op and its module, such as "aten.mm in blocks.3.mlp"."""
     nodes = joint.steps[op].nodes
-    if not nodes:
-        return joint.problem[op].name
-    name, module = str(nodes[0].target).removesuffix(".default"), module_of(nodes[0])
+    return named_node(nodes[0]) if nodes else joint.problem[op].name
+
+
+def named_node(node: fx.Node) -> str:
+    name, module = str(node.target).removesuffix(".default"), module_of(node)
     return f"{name} in {module}" if module else name

@@ -78,7 +78,21 @@ def is_seed(node: fx.Node) -> bool:
 
 def draws(node: fx.Node) -> bool:
     """Returns True if the op draws from a random generator, which changes the generator's state."""
-    return is_seed(node) or hooks.is_rng_op(node)
+    return is_seed(node) or hooks.is_rng_op(node) and not _drops_nothing(node)
+
+
+def _drops_nothing(node: fx.Node) -> bool:
+    """Returns True for attention without dropout."""
+    schema = getattr(node.target, "_schema", None)
+    for k, argument in enumerate(() if schema is None else schema.arguments):
+        if argument.name == "dropout_p":
+            return (node.args[k] if k < len(node.args) else node.kwargs.get("dropout_p", argument.default_value)) == 0.0
+    return False
+
+
+def is_impure(node: fx.Node) -> bool:
+    """Returns True if PyTorch must not leave out or merge the op."""
+    return bool(node.is_impure()) and not _drops_nothing(node)
 
 
 def communicates(node: fx.Node) -> bool:
@@ -92,7 +106,7 @@ def waits(node: fx.Node) -> bool:
 
 def acts(node: fx.Node) -> bool:
     """Returns True if the op has an effect besides its result, or a different result in each run."""
-    return mutates(node) or draws(node) or communicates(node) or bool(node.is_impure())
+    return mutates(node) or draws(node) or communicates(node) or is_impure(node)
 
 
 def must_be_in_backward(node: fx.Node) -> bool:

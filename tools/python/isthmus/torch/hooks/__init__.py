@@ -28,7 +28,7 @@ from torch.utils.checkpoint import CheckpointPolicy  # noqa: E402
 from torch.utils.flop_counter import flop_registry  # noqa: E402
 
 from .allocations import Allocations, allocations_on_cpu, outside_of_tracing, unprofiled  # noqa: E402
-from .autograd import kept_by, leaf_of, node_of_call, nodes_between  # noqa: E402
+from .autograd import keeps_graph, kept_by, leaf_of, node_of_call, nodes_between  # noqa: E402
 from .calls import around_backwards, around_calls, uncompiled  # noqa: E402
 from .compilers import Boxed, Watch, aot_eager, compile_with_inductor, lays_out_convolutions, register  # noqa: E402
 from .graphs import (

@@ -54,3 +54,8 @@ def kept_by(node: Any) -> Iterator[torch.Tensor]:
 def leaf_of(node: Any) -> torch.Tensor | None:
     """Returns the leaf tensor into whose `grad` the node accumulates; None for other nodes."""
     return node.variable if type(node).__name__ == "AccumulateGrad" else None
+
+
+def keeps_graph() -> bool:
+    """Returns True if the backward that runs now may run again, so that tensors which the forward saved for it must stay as they are."""
+    return bool(torch._C._autograd._get_current_graph_task_keep_graph())

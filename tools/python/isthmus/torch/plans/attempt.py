@@ -13,8 +13,11 @@ from torch import fx
 from ...planning import Plan, live_bytes
 from .. import hooks, reports
 from ..graph import modules, offload_ops
+from ..chunks.choice import Choice, Chunks, applied
+from ..graph.costs import Costs
 from ..graph.joint import Joint
 from ..graph.layout import with_channels_last
+from ..graph.places import named_node
 from ..graph.preparation import prepare, storage_of
 from ..graph.sizes import bytes_of, largest_below, sized, tensors_in
 from ..inductor.limits import MOST_REPLANS, Limits
@@ -22,6 +25,10 @@ from ..ranks import agreement
 from .learned import Learned, Made
 from .planner import Planner
 from .search import Search
+
+
+_LARGE_RESULT = 0.1
+"""Of the peak without recomputation: results of the forward from this share on are told."""
 
 
 class Role(Protocol):
@@ -38,6 +45,10 @@ class Role(Protocol):
     @property
     def may_learn(self) -> bool:
         """True: another plan may count other bytes of ops."""
+
+    @property
+    def shares_budget(self) -> bool:
+        """True: other graphs of the step take a part of the budget."""
 
     def name(self) -> str:
         """Returns the name of the graph in reports."""
@@ -64,6 +75,7 @@ class Alone:
     key: str = ""
     is_bounded: bool = True
     may_learn: bool = True
+    shares_budget: bool = False
 
     def name(self) -> str:
         return reports.next_name()
@@ -170,9 +182,9 @@ class Attempt(hooks.CustomPartitionerFn):
         gm = prepare(gm, num_fwd_outputs, fuses=fuses)
         relaid = with_channels_last(gm) if planner.decides_layout else None
         gm = relaid or gm
-        joint, costs = planner.extracted(gm, num_fwd_outputs, self.learned.of_code)
+        gm, joint, costs, learned = self._in_chunks(gm, num_fwd_outputs)
         joint.channels_last = relaid is not None
-        search = Search(planner.options, joint, self.learned, self.origin.ends)
+        search = Search(planner.options, joint, learned, self.origin.ends)
         plan, boundary = self.role.find(search, gm.graph)
         boundary = modules.length_of_forward(joint.problem, plan.schedule) if boundary is None else boundary
         forward, backward = modules.split(
@@ -188,9 +200,36 @@ class Attempt(hooks.CustomPartitionerFn):
             frees_tangents=False,
             on_host=frozenset(n.name for n in forward.graph.nodes if offload_ops.is_on_host(n)),
         )
-        self.made = Made(joint, plan, boundary, search.baseline_bytes, search.program_bytes, report, self.role.limited(limits) if fuses else limits, gm, num_fwd_outputs)
+        self.made = Made(joint, plan, boundary, search.baseline_bytes, search.program_bytes, report, self.role.limited(limits) if fuses else limits, gm, num_fwd_outputs, learned.chunks)
         self.role.planned(report, self.learned.report)
         return forward, backward
+
+    def _in_chunks(self, gm: fx.GraphModule, num_fwd_outputs: int) -> tuple[fx.GraphModule, Joint, Costs, Learned]:
+        """Returns a prepared joint graph with regions in chunks, if that is allowed and better, its problem, and what is known of the graph then."""
+        planner, learned = self.planner, self.learned
+        joint, costs = planner.extracted(gm, num_fwd_outputs, learned.of_code)
+        if "chunk" not in planner.options.ways:
+            return gm, joint, costs, learned
+        search = Search(planner.options, joint, learned, self.origin.ends)
+        learned = replace(learned, baseline_bytes=search.baseline_bytes, program_bytes=search.program_bytes)
+        if learned.chunks is None:
+            asked = None if self.role.shares_budget else search.asked_bytes
+            learned = replace(learned, chunks=self._chosen(gm, num_fwd_outputs, asked))
+        changed = applied(gm, learned.chunks) if learned.chunks else None
+        if changed is None:
+            return gm, joint, costs, replace(learned, chunks=())
+        whole = joint, gm.graph
+        joint, costs = planner.extracted(changed, num_fwd_outputs, learned.of_code)
+        joint.whole = whole
+        return changed, joint, costs, learned
+
+    def _chosen(self, gm: fx.GraphModule, num_fwd_outputs: int, asked_bytes: int | None) -> tuple[Chunks, ...]:
+        def planned(joint: Joint, share: float) -> Plan:
+            budget = "min" if asked_bytes is None else max(0, asked_bytes - joint.reserved_bytes)
+            return self.planner.options.plan(joint.problem, budget, share)
+
+        choice = Choice(lambda g: self.planner.extracted(g, num_fwd_outputs, {})[0], planned, smallest=asked_bytes is None)
+        return choice.run(gm)
 
     def _report(
         self, search: Search, plan: Plan, gm: fx.GraphModule, forward: fx.GraphModule, num_fwd_outputs: int, seconds: float
@@ -211,7 +250,9 @@ class Attempt(hooks.CustomPartitionerFn):
             program_peak_bytes=search.program_bytes,
             planned_peak_bytes=figures.peak_bytes + joint.reserved_bytes,
             lower_bound_bytes=None if figures.lower_bound_bytes is None else figures.lower_bound_bytes + joint.reserved_bytes,
-            added_cost=figures.recompute_overhead,
+            added_cost=(1 + figures.recompute_overhead) * joint.cost_of_chunks - 1,
+            chunks=tuple(map(str, search.learned.chunks or ())),
+            left_whole=_left_whole(gm, num_fwd_outputs, search.baseline_bytes) if "chunk" in self.planner.options.ways else (),
             recomputed=figures.recomputed,
             transfers=figures.transfers,
             host_bytes=_host_bytes(joint, plan.schedule),
@@ -223,6 +264,13 @@ class Attempt(hooks.CustomPartitionerFn):
             largest_below=tuple(largest_below(gm.graph)) if self.origin.sizes else (),
             replans=min(replans, MOST_REPLANS - 1) if budget is None else replans,
         )
+
+
+def _left_whole(gm: fx.GraphModule, num_fwd_outputs: int, baseline_bytes: int) -> tuple[str, ...]:
+    """Returns the names of large results of the forward, which chunks cannot keep from existing whole."""
+    results = [o for o in hooks.outputs_of(gm, num_fwd_outputs)[0] if isinstance(o, fx.Node) and o.op == "call_function"]
+    sizes = {o: sum(map(bytes_of, tensors_in(o.meta.get("val")))) for o in results}
+    return tuple(f"{named_node(o)} ({reports.in_mib(size)})" for o, size in sizes.items() if size >= _LARGE_RESULT * baseline_bytes)
 
 
 def _host_bytes(joint: Joint, schedule: Sequence[int]) -> int:

@@ -12,6 +12,7 @@ from ...budget import parse_budget
 from ...errors import CannotBeMet
 from ...planning import Plan
 from .. import reports
+from ..chunks.choice import Chunks
 from ..graph.joint import Joint
 from ..inductor.limits import MOST_REPLANS, Limits
 from ..options import Options
@@ -36,6 +37,8 @@ class Made:
     gm: fx.GraphModule
     """The prepared joint graph."""
     num_fwd_outputs: int
+    chunks: tuple[Chunks, ...] | None = None
+    """The regions of the graph that run chunk by chunk; None: that is not allowed."""
 
     @property
     def divided(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -61,6 +64,8 @@ class Learned:
     """The least peak of code that was counted as a whole, and its schedule."""
     report: reports.GraphReport | None = None
     """The report of the latest plan, which that of the next one replaces."""
+    chunks: tuple[Chunks, ...] | None = None
+    """The regions that run chunk by chunk; None: they are not chosen."""
     gave_up: bool = False
     """True: the next plan is taken, whatever its code takes."""
 
@@ -73,7 +78,7 @@ class Learned:
         new = self._of_ops(made) if may_learn else self
         has_learnt = may_learn and bool(limits.above_bytes)
         found = (*self.found_peaks, limits.most_bytes + limits.excess_bytes)
-        new = replace(new, found_peaks=found, baseline_bytes=made.baseline_bytes, program_bytes=made.program_bytes, report=made.report)
+        new = replace(new, found_peaks=found, baseline_bytes=made.baseline_bytes, program_bytes=made.program_bytes, report=made.report, chunks=made.chunks)
         if len(found) > MOST_REPLANS:
             _refuse(found, options)
             return replace(new, gave_up=True)

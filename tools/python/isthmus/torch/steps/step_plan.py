@@ -55,6 +55,8 @@ class Part:
     """For each op, its name and module."""
     as_it_runs: Schedule = field(default_factory=lambda: Schedule((), ()))
     """The schedule of the program by itself."""
+    whole: Part | None = None
+    """The part without chunks, if regions of the graph run chunk by chunk."""
 
     @classmethod
     def of(cls, name: str, joint: Joint, graph: fx.Graph, ends: str = "") -> Part:
@@ -70,6 +72,7 @@ class Part:
             joint.late_reads,
             tuple(named(joint, i) for i in range(len(joint.problem))),
             Schedule.of_program(joint),
+            None if joint.whole is None else cls.of(name, *joint.whole, ends),
         )
 
     def dropping_early(self) -> Part:
@@ -184,6 +187,11 @@ class StepProblem:
             self._add_offloads(call)
         self.problem.outputs = [self._ends[-1]]
         self.problem.forward_outputs = [end for end, s in zip(self._ends, record.segments) if s.is_forward] if phased else []
+
+    @property
+    def cost(self) -> float:
+        """The microseconds of the graphs' ops without recomputation."""
+        return sum(op.cost for part in self.parts for op in part.problem if not op.is_optional)
 
     # --- building
 

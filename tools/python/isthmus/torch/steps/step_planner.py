@@ -138,8 +138,10 @@ class _Planning:
             step = StepProblem(self.record, step.parts, self.outside)
         elif len(schedules) == len(self.ran):
             step = step.with_outside(schedules, with_left=with_left)
-        baseline = step.in_order().figures.peak_bytes + step.reserved_bytes + self.above_bytes
-        program = step.joined([p.as_it_runs for p in step.parts]).figures.peak_bytes + step.reserved_bytes + self.above_bytes
+        whole = StepProblem(self.record, [p.whole or p for p in step.parts], step.outside) if any(p.whole for p in step.parts) else step
+        baseline = whole.in_order().figures.peak_bytes + whole.reserved_bytes + self.above_bytes
+        program = whole.joined([p.as_it_runs for p in whole.parts]).figures.peak_bytes + whole.reserved_bytes + self.above_bytes
+        cost_of_chunks = step.cost / whole.cost if whole.cost else 1.0
         wanted, share_of = self.options.parsed, baseline if self.options.is_of_graph else program
         asked = wanted.bytes if wanted.share is None else int(wanted.share * share_of)
         planning = 0.0
@@ -147,8 +149,8 @@ class _Planning:
         while True:
             is_last = len(found_peaks) == MOST_REPLANS
             budget = "min" if asked is None or is_last else max(0, asked - step.reserved_bytes - self.above_bytes)
-            whole = self._whole(step, budget, share_of, may_refuse=not with_left)
-            schedules = step.divide(whole.schedule)
+            plan = self._planned(step, budget, share_of, may_refuse=not with_left)
+            schedules = step.divide(plan.schedule)
             planning += time.perf_counter() - start
             for graph, schedule, sizes in zip(self.graphs, schedules, self.sizes):
                 graph.scheduled(schedule, sizes)
@@ -168,8 +170,8 @@ class _Planning:
             baseline_peak_bytes=baseline,
             program_peak_bytes=program,
             planned_peak_bytes=peak if asked is None else step.peak_with((), schedules),
-            added_cost=whole.figures.recompute_overhead,
-            recomputed=whole.figures.recomputed,
+            added_cost=(1 + plan.figures.recompute_overhead) * cost_of_chunks - 1,
+            recomputed=plan.figures.recomputed,
             plan_seconds=planning,
             inductor_peak_bytes=peak if self.options.kernels == "inductor" else None,
             replans=len(found_peaks),
@@ -198,7 +200,7 @@ class _Planning:
             raise CannotBeMet(f"""{why}; ask for that or more, or for options={{"budget": "min"}}, or for "kernels": "aot_eager\"""")
         self.warn(f"{why}; the last one is taken")
 
-    def _whole(self, step: StepProblem, budget: int | str, share_of: int, *, may_refuse: bool) -> Plan:
+    def _planned(self, step: StepProblem, budget: int | str, share_of: int, *, may_refuse: bool) -> Plan:
         """Returns the plan of the step. share_of: what a share is of. may_refuse: a budget that cannot be met is told to the user."""
         try:
             return step.plan(budget, self.options.plan)

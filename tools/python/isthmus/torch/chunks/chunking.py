@@ -1,0 +1,284 @@
+"""Rewrites a joint graph so that a region of it runs chunk by chunk: each of its ops becomes one op a chunk, on its part of the operands."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils import _pytree as pytree
+
+from .. import hooks
+from ..graph.joint import CHUNK, ONTO, WITH_FORWARD
+from ..graph.preparation import after_tangents, storage_of
+from ..graph.sizes import STRIDES, tensors_in
+from .factors import args_of_chunk, results_of, shape_of
+from .region import Region
+from .seeds import depends_on, in_order, numbers_of
+
+aten = torch.ops.aten
+prims = torch.ops.prims
+
+
+class Unfit(Exception):
+    """The region cannot be rewritten: what its chunks give lies otherwise in memory than the whole results."""
+
+
+def chunked(gm: fx.GraphModule, region: Region, chunks: int, seed: fx.Node | None) -> fx.GraphModule:
+    """Returns the joint graph with a region in so many chunks, from 2 to `region.units`. Ops that depend on the region and on which others of its
+    ops depend run between two turns of it: a forward and a backward part, each chunk by chunk. seed: see `seeds`; with it the forward and the
+    backward run in one turn. Raises Unfit."""
+    return hooks.without_code(gm, _Chunking(gm.graph, region, chunks, seed).run())
+
+
+class _Chunking:
+    def __init__(self, graph: fx.Graph, region: Region, chunks: int, seed: fx.Node | None) -> None:
+        self.old, self.region, self.chunks, self.seed = graph, region, chunks, seed
+        self.new = fx.Graph()
+        self.ops = in_order(region)
+        self.numbers = set(numbers_of(region, after_tangents(graph)) or ()) if seed is not None else set()
+        self.depending = depends_on(region, list(self.numbers))
+        self.env: dict[fx.Node, fx.Node] = {}  # by old node: the node that has its whole value
+        self.parts: dict[fx.Node, list[fx.Node]] = {}  # by old value of the region: its chunks
+        self.cut: dict[tuple[fx.Node, int], fx.Node] = {}  # by old value and chunk: a part of a value from outside
+        self.sums: dict[fx.Node, fx.Node] = {}
+        self.changed: set[fx.Node] = set()  # new nodes with other storages than the old nodes had
+        self.turn_of: dict[fx.Node, int] = {}
+        self.emitted: set[int] = set()  # turns
+        self.known: dict[Any, Any] = {}  # by signature: what was traced
+        self.ones: dict[fx.Node, fx.Node] = {}  # by old number: what it is for a seed of 1
+
+    def run(self) -> fx.Graph:
+        self._find_turns()
+        last = {turn: op for op, turn in self.turn_of.items()}
+        for node in self.old.nodes:
+            if node.op == "output":
+                break
+            if node in self.region:
+                if last[self.turn_of[node]] is node:
+                    self._emit_turn(self.turn_of[node])
+            elif not self.region.makes(node):
+                self._emit(node)
+        output = next(n for n in self.old.nodes if n.op == "output")
+        for value in output.all_input_nodes:
+            self._emit(value)
+        made = self.new.node_copy(output, self._whole)
+        made.meta = dict(output.meta)
+        self.new.lint()
+        return self.new
+
+    # --- turns: an op is in the turn after all ops on which it depends by way of ops outside
+
+    def _find_turns(self) -> None:
+        after: dict[fx.Node, int] = {}  # by node: the first turn that may depend on it
+        for node in self.old.nodes:
+            is_in = self.region.makes(node)
+            reads = [a for a in node.all_input_nodes if not (is_in and a in self.numbers)]
+            turn = max((after[a] + (not is_in and self.region.makes(a)) for a in reads), default=0)
+            after[node] = turn
+            if node in self.region:
+                self.turn_of[node] = turn
+
+    # --- the order
+
+    def _emit(self, first: fx.Node) -> None:
+        """Emits a node outside of the region, after those that it needs and that come later in the order."""
+        stack = [first]
+        while stack:
+            node = stack[-1]
+            if node in self.env or self.region.makes(node):
+                if self.region.makes(node):
+                    self._emit_turn(self._turn(node))
+                    self._whole(node)
+                stack.pop()
+                continue
+            missing = [a for a in node.all_input_nodes if a not in self.env]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            self._copy(node)
+
+    def _turn(self, value: fx.Node) -> int:
+        return self.turn_of[value if value in self.turn_of else value.args[0]]  # type: ignore[index]
+
+    def _copy(self, node: fx.Node) -> None:
+        made = self.env[node] = self.new.node_copy(node, lambda a: self.env[a])
+        made.meta = dict(node.meta)
+        changed = [a for a in node.all_input_nodes if self.env[a] in self.changed]
+        storages = {storage_of(t) for a in changed for t in tensors_in(a.meta.get("val"))}
+        if any(storage_of(t) in storages for t in tensors_in(node.meta.get("val"))):  # a view, of what has another storage now
+            made.meta["val"] = traced(made)
+            self.changed.add(made)
+
+    def _emit_turn(self, turn: int) -> None:
+        if turn in self.emitted:
+            return
+        self.emitted.add(turn)
+        ops = [op for op in self.ops if self.turn_of[op] == turn]
+        for op in ops:
+            for a in op.all_input_nodes:
+                if self.region.makes(a):
+                    self._emit_turn(self._turn(a))
+                elif a not in self.numbers:
+                    self._emit(a)
+        for k in range(self.chunks):
+            for op in ops:
+                self._emit_chunk(op, k)
+
+    # --- chunks
+
+    def _range(self, value: fx.Node, k: int) -> tuple[int, int]:
+        """Returns where chunk k of a tensor begins, and its size."""
+        length = shape_of(value)[self.region.axes[value]]
+        block, units = length // self.region.units, self.region.units
+        begin, end = units * k // self.chunks, units * (k + 1) // self.chunks
+        return begin * block, (end - begin) * block
+
+    def _operand(self, value: fx.Node, k: int) -> fx.Node:
+        if value in self.numbers:
+            return self._of_one(value)
+        if value not in self.region.axes:
+            return self.env[value]
+        return self.parts[value][k] if self.region.makes(value) else self._part(value, k)
+
+    def _of_one(self, number: fx.Node) -> fx.Node:
+        """Returns what a number that depends on the seed is if the seed is 1."""
+        if number not in self.ones:
+            if number is self.seed:
+                value = number.meta["val"]
+                how = {"dtype": value.dtype, "device": value.device, "pin_memory": False}
+                one = self.new.call_function(aten.full.default, (list(value.shape), 1.0), how)
+            else:
+                for a in number.all_input_nodes:
+                    (self._of_one if a in self.numbers else self._emit)(a)
+                one = self.new.node_copy(number, lambda a: self.ones.get(a) or self.env[a])
+            one._rename(f"{number.name}_of_one")
+            one.meta = {"val": traced(one), CHUNK: True, WITH_FORWARD: True}
+            self.ones[number] = one
+        return self.ones[number]
+
+    def _part(self, value: fx.Node, k: int) -> fx.Node:
+        """Returns chunk k of a tensor from outside: a view, or a copy if the view of a tensor in rows would not lie in rows, as kernels expect."""
+        if (value, k) not in self.cut:
+            begin, size = self._range(value, k)
+            part = self._add(aten.slice.Tensor, (self.env[value], self.region.axes[value], begin, begin + size), value, f"chunk_{k}")
+            if value.meta["val"].is_contiguous() and not part.meta["val"].is_contiguous():
+                part = self._add(aten.clone.default, (part,), value, f"rows_{k}", {"memory_format": torch.contiguous_format})
+            self.cut[value, k] = part
+        return self.cut[value, k]
+
+    def _emit_chunk(self, op: fx.Node, k: int) -> None:
+        results = results_of(op)
+        first = results.get(0)
+        args = op.args
+        if first is not None and first in self.region.axes:
+            args = args_of_chunk(op, self.region.axes[first], self._range(first, k)[1])
+        args, kwargs = fx.node.map_arg((args, dict(op.kwargs)), lambda a: self._operand(a, k))
+        if op.target is aten.mm.default and op not in self.region.axes and k > 0 and not self._is_narrow(op):
+            made = self._add(aten.addmm.default, (self.sums[op], *args), op, f"chunk_{k}", onto=True)
+            self.sums[op] = made
+            return
+        made = self._add(op.target, args, op, f"chunk_{k}", kwargs)
+        for position, value in results.items():
+            part = made if value is op else self._add(operator.getitem, (made, position), value, f"chunk_{k}")
+            if value in self.region.axes:
+                self.parts.setdefault(value, []).append(part)
+            else:
+                self._sum(value, part, k)
+
+    @staticmethod
+    def _is_narrow(value: fx.Node) -> bool:
+        """Returns True if sums of such numbers would be rounded at each chunk: they are added in f32."""
+        dtype = value.meta["val"].dtype
+        return dtype.is_floating_point and dtype.itemsize < 4
+
+    def _sum(self, value: fx.Node, part: fx.Node, k: int) -> None:
+        if k == 0:
+            self.sums[value] = self._add(prims.convert_element_type.default, (part, torch.float32), value, "in_f32") if self._is_narrow(value) else part
+        else:
+            self.sums[value] = self._add(aten.add.Tensor, (self.sums[value], part), value, f"sum_{k}", onto=True)
+
+    # --- whole values
+
+    def _whole(self, value: fx.Node) -> fx.Node:
+        """Returns the whole value of a node."""
+        if value in self.env:
+            return self.env[value]
+        if value in self.region.axes:
+            made = self._add(aten.cat.default, (self.parts[value], self.region.axes[value]), value, "whole")
+        else:
+            made = self.sums[value]
+            if self._is_narrow(value):
+                made = self._add(prims.convert_element_type.default, (made, value.meta["val"].dtype), value, "whole")
+        if value in self.depending and self.seed is not None:
+            self._emit(self.seed)
+            made = self._add(aten.mul.Tensor, (made, self.env[self.seed]), value, "scaled", onto=True)
+            made.meta.pop(WITH_FORWARD, None)
+        before, now = value.meta["val"], made.meta["val"]
+        if (before.shape, before.stride(), before.dtype) != (now.shape, now.stride(), now.dtype):
+            raise Unfit
+        self.changed.add(made)
+        self.env[value] = made
+        return made
+
+    # --- nodes
+
+    def _add(self, target: Any, args: Any, old: fx.Node, suffix: str, kwargs: dict[str, Any] | None = None, *, onto: bool = False) -> fx.Node:
+        """Adds a node. onto: it may write its result into its first operand."""
+        node = self.new.call_function(target, tuple(args), kwargs or {})
+        node._rename(f"{old.name}_{suffix}")
+        node.meta = {key: value for key, value in old.meta.items() if key not in (STRIDES, ONTO, WITH_FORWARD)}
+        node.meta[CHUNK] = True
+        node.meta["val"] = self._traced(node)
+        if onto:
+            node.meta[ONTO] = True
+        if self.seed is not None and self.region.makes(old):
+            node.meta[WITH_FORWARD] = True
+            node.meta.pop("partitioner_tag", None)
+        return node
+
+    def _traced(self, node: fx.Node) -> Any:
+        """Returns the same as `traced`. Chunks of one size are traced once, because tracing takes longer than all else here."""
+        key = _signature(node)
+        known = self.known.get(key)
+        if known is None:
+            made = traced(node)
+            operands = {storage_of(t) for a in node.all_input_nodes for t in tensors_in(a.meta["val"])}
+            is_new = all(storage_of(t) not in operands for t in tensors_in(made))
+            self.known[key] = made if is_new and node.target is not operator.getitem else _VIEW
+            return made
+        return traced(node) if known is _VIEW else pytree.tree_map(_like, known)
+
+
+_VIEW = object()
+"""Stands for an op that is to be traced each time."""
+
+
+def _like(value: Any) -> Any:
+    if not isinstance(value, FakeTensor):
+        return value
+    with value.fake_mode:
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+
+
+def _signature(node: fx.Node) -> Any:
+    """Returns what the type of an op's result depends on."""
+
+    def told(a: fx.Node) -> str:
+        value = a.meta["val"]
+        return str((value.shape, value.stride(), value.dtype) if isinstance(value, torch.Tensor) else id(value))
+
+    return node.target, repr(fx.node.map_arg((node.args, dict(node.kwargs)), told))
+
+
+def traced(node: fx.Node) -> Any:
+    """Returns the traced value of an op: fake tensors, with new storages unless it is a view."""
+    args, kwargs = fx.node.map_arg((node.args, dict(node.kwargs)), lambda a: a.meta["val"])
+    if node.target is operator.getitem:
+        return args[0][args[1]]
+    values = (t for n in node.graph.nodes for t in pytree.tree_leaves(n.meta.get("val")) if isinstance(t, FakeTensor))
+    with next(values).fake_mode:
+        return node.target(*args, **kwargs)  # type: ignore[operator]
