@@ -2,8 +2,11 @@
 
 import base64
 import csv
+import glob
 import hashlib
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -78,11 +81,15 @@ class Wheel(unittest.TestCase):
     def test_what_is_in_it(self):
         name = os.path.basename(self.path)
         self.assertRegex(name, r"^isthmus-\d+\.\d+\.\d+-py3-none-manylinux_2_\d+_x86_64\.whl$")
-        self.assertLessEqual(int(name.split("_")[2]), 35)  # Ubuntu 22.04's
+        self.assertLessEqual(int(name.split("_")[2]), 34)  # RHEL 9's
         with zipfile.ZipFile(self.path) as archive:
             names = set(archive.namelist())
             (tags,) = [archive.read(name).decode() for name in names if name.endswith("/WHEEL")]
         self.assertLessEqual({f"isthmus/{name}" for name in ("__init__.py", "py.typed", "libisthmus.so", "libisthmus_run.so")}, names)
+        self.assertLessEqual({"isthmus/isthmus", "isthmus/libs/libdnnl.so.2", "isthmus/libs/libgomp.so.1"}, names)
+        brought = [name.removeprefix("isthmus/libs/") for name in names if name.startswith("isthmus/libs/")]
+        licences = [name.removesuffix(".txt") for name in names if "dist-info/licenses/" in name]
+        self.assertEqual(sorted(os.path.basename(name) for name in licences), sorted(brought))
         self.assertLessEqual({f"isthmus/torch/{name}" for name in ("__init__.py", "graph/__init__.py", "steps/steps.py")}, names)
         self.assertFalse([name for name in names if "pycache" in name])
         self.assertIn(f"Tag: {name[:-4].split('-', 2)[2]}\n", tags)
@@ -108,14 +115,31 @@ class Wheel(unittest.TestCase):
                 "True",
                 "[Tensor(name='y', kind='output', dtype='f32', shape=(3,))]",
                 "numpy",
-                "[('torch_dynamo_backends', 'isthmus', 'isthmus.torch:backend')]",
+                "[('console_scripts', 'isthmus', 'isthmus._command:main'), ('torch_dynamo_backends', 'isthmus', 'isthmus.torch:backend')]",
                 "True ['torch >=2.15,<2.16; extra == \"torch\"', 'numpy; extra == \"run\"']",
                 "True",
             ],
         )
+        self.has_command(run, os.path.join(environment, "bin", "isthmus"))
         run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "isthmus")
         found = subprocess.run([python, "-c", "import isthmus"], cwd=elsewhere, env=variables, capture_output=True, text=True)
         self.assertIn("No module named 'isthmus'", found.stderr)
+
+    def has_command(self, run, command):
+        self.assertRegex(run(command, "--version"), r"^isthmus \d+\.\d+\.\d+\n$")
+        run(command, "zoo", "cnn", "-o", "net.isth")
+        report = "report.json"
+        run(command, "run", "net.isth", "--loss=cross_entropy", "--budget=90%", f"--report={report}", "--progress=none")
+        with open(os.path.join(self.folder, "else where", report)) as file:
+            figures = json.load(file)
+        self.assertEqual(figures["measured_peak_bytes"], figures["predicted_peak_bytes"])
+        refused = subprocess.run([command, "run", "none.onnx"], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual((refused.returncode, refused.stderr), (1, "error: cannot read 'none.onnx': No such file or directory\n"))
+        # All libraries are the system's or those that the wheel has brought along.
+        (binary,) = glob.glob(os.path.join(self.folder, "environment", "lib", "python*", "site-packages", "isthmus", "isthmus"))
+        found = dict(re.findall(r"(\S+) => (\S+)", run("ldd", binary)))
+        for name in ("libdnnl.so.2", "libgomp.so.1", "libOpenCL.so.1"):
+            self.assertEqual(os.path.realpath(os.path.dirname(found[name])), os.path.realpath(os.path.join(os.path.dirname(binary), "libs")))
 
 
 if __name__ == "__main__":
