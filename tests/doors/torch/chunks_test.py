@@ -118,6 +118,7 @@ PROGRAMS = {
     "weights of classes": language(cross_entropy(weight=torch.rand(WORDS, generator=torch.Generator().manual_seed(0)))),
     "smoothed labels": language(cross_entropy(label_smoothing=0.1)),
     "shifted labels": language(shifted),
+    "shifted labels of one text": language(shifted, batch=1, length=97),
     "two losses of the logits": language(with_z_loss),
     "mse": rows(F.mse_loss),
     "bce": rows(F.binary_cross_entropy_with_logits),

@@ -35,6 +35,8 @@ _MOST_ADDED = 1.0
 _SHORT = 1 / 8
 """The share of the effort that is spent on a plan of a candidate."""
 _FEWER_BYTES = 0.995
+_BYTES_FOR_TIME = 0.1
+"""A least peak is only lowered by some share if that adds at most ten times this share of the time."""
 _LESS_TIME = 0.998
 
 
@@ -71,7 +73,8 @@ class Tried:
         if self.is_within != other.is_within:
             return self.is_within
         if not self.is_within or smallest:
-            return self.bytes < _FEWER_BYTES * other.bytes
+            dearer = max(0.0, self.cost / other.cost - 1) if smallest and other.cost else 0.0
+            return self.bytes * (1 + _BYTES_FOR_TIME * dearer) < _FEWER_BYTES * other.bytes
         return self.cost < _LESS_TIME * other.cost
 
 

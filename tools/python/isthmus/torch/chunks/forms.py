@@ -12,8 +12,8 @@ from torch import fx
 from .. import hooks
 from ..graph import rules
 from ..graph.joint import ONTO
-from ..graph.preparation import storage_of
-from .chunking import traced
+from . import rows
+from .editing import Before, replace
 from .factors import SUM, shape_of
 
 aten = torch.ops.aten
@@ -30,43 +30,14 @@ def in_forms(gm: fx.GraphModule) -> fx.GraphModule:
     for node in gm.graph.nodes:
         copies[node] = graph.node_copy(node, lambda a: copies[a])
         copies[node].meta = dict(node.meta)
-    for change in (_sums_of_losses, _without_idle_views, _without_double_transposes, _transposed_products, _gradients_onto):
+    idle = (_without_idle_views, _without_double_transposes)
+    for change in (_sums_of_losses, *idle, rows.taken_first, rows.put_last, *idle, _transposed_products, _gradients_onto):
         for node in list(graph.nodes):
             if node.op == "call_function":
                 change(graph, node)
     graph.eliminate_dead_code(is_impure_node=lambda n: n.op in ("placeholder", "output") or rules.acts(n))
     graph.lint()
     return hooks.without_code(gm, graph)
-
-
-class _Before:
-    """Adds nodes before a node."""
-
-    def __init__(self, graph: fx.Graph, node: fx.Node) -> None:
-        self.graph, self.node, self.meta = graph, node, node.meta
-
-    def __call__(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
-        with self.graph.inserting_before(self.node):
-            made = self.graph.call_function(target, args, kwargs)
-        made.meta = {key: value for key, value in self.meta.items() if key != "val"}
-        made.meta["val"] = traced(made)
-        return made
-
-
-def _replace(node: fx.Node, by: fx.Node) -> None:
-    """Makes the readers of a node read another one, which has another storage."""
-    readers = list(node.users)
-    node.replace_all_uses_with(by)
-    _retrace(readers, storage_of(node.meta["val"]))
-
-
-def _retrace(readers: list[fx.Node], before: Any) -> None:
-    """Traces the views anew among these readers of a tensor that had the storage `before`."""
-    for reader in readers:
-        value = reader.meta.get("val")
-        if isinstance(value, torch.Tensor) and storage_of(value) == before and reader.op == "call_function" and not rules.is_copy_into(reader):
-            reader.meta["val"] = traced(reader)
-            _retrace(list(reader.users), before)
 
 
 # --- losses
@@ -87,13 +58,13 @@ def _sums_of_losses(graph: fx.Graph, node: fx.Node) -> None:
         aten.mean.default: _mean,
     }.get(node.target)
     if rewrite is not None:
-        rewrite(node, _Before(graph, node))
+        rewrite(node, Before(graph, node))
 
 
-_Rewrite = Callable[[fx.Node, _Before], None]
+_Rewrite = Callable[[fx.Node, Before], None]
 
 
-def _nll(node: fx.Node, add: _Before) -> None:
+def _nll(node: fx.Node, add: Before) -> None:
     x, target, weight, reduction, ignored = node.args
     results = {user.args[1]: user for user in node.users}
     if reduction not in (_MEAN, SUM) or len(shape_of(x)) < 2:  # type: ignore[arg-type]
@@ -108,34 +79,34 @@ def _nll(node: fx.Node, add: _Before) -> None:
     total = add(node.target, x, target, weight, SUM, ignored)
     if 0 in results:
         loss = add(operator.getitem, total, 0)
-        _replace(results[0], add(aten.div.Tensor, loss, count) if reduction == _MEAN else loss)
+        replace(results[0], add(aten.div.Tensor, loss, count) if reduction == _MEAN else loss)
     if 1 in results:
-        _replace(results[1], count)
+        replace(results[1], count)
 
 
-def _distance(node: fx.Node, add: _Before) -> None:
+def _distance(node: fx.Node, add: Before) -> None:
     x, target, *others = node.args
     reduction = others[0] if others else _MEAN
     if reduction == _MEAN:
-        _replace(node, add(aten.div.Scalar, add(node.target, x, target, SUM, *others[1:]), _elements(x)))
+        replace(node, add(aten.div.Scalar, add(node.target, x, target, SUM, *others[1:]), _elements(x)))
 
 
-def _distance_backward(node: fx.Node, add: _Before) -> None:
+def _distance_backward(node: fx.Node, add: Before) -> None:
     gradient, x, target, reduction, *others = node.args
     if reduction == _MEAN:
-        _replace(node, add(node.target, add(aten.div.Scalar, gradient, _elements(x)), x, target, SUM, *others))
+        replace(node, add(node.target, add(aten.div.Scalar, gradient, _elements(x)), x, target, SUM, *others))
 
 
-def _cross_entropy_of_two(node: fx.Node, add: _Before) -> None:
+def _cross_entropy_of_two(node: fx.Node, add: Before) -> None:
     x, target, *others = node.args
     weights, reduction = [*others, None, None][:2], others[2] if len(others) > 2 else _MEAN
     if weights == [None, None] and reduction == _MEAN and not node.kwargs:
-        _replace(node, add(aten.div.Scalar, add(node.target, x, target, None, None, SUM), _elements(x)))
+        replace(node, add(aten.div.Scalar, add(node.target, x, target, None, None, SUM), _elements(x)))
 
 
-def _mean(node: fx.Node, add: _Before) -> None:
+def _mean(node: fx.Node, add: Before) -> None:
     if node.args[0].meta["val"].dtype.itemsize >= 4:  # type: ignore[union-attr]
-        _replace(node, add(aten.div.Scalar, add(aten.sum.default, node.args[0]), _elements(node.args[0])))
+        replace(node, add(aten.div.Scalar, add(aten.sum.default, node.args[0]), _elements(node.args[0])))
 
 
 def _elements(node: Any) -> int:
@@ -166,16 +137,16 @@ def _transposed_products(graph: fx.Graph, node: fx.Node) -> None:
     """The transpose of a product is the product of the transposes: a gradient is summed in the layout in which it goes out."""
     product = node.args[0] if node.target is aten.t.default else None
     if isinstance(product, fx.Node) and product.target is aten.mm.default and len(product.users) == 1 and len(shape_of(node)) == 2:
-        add = _Before(graph, node)
+        add = Before(graph, node)
         a, b = product.args
         made = add(aten.mm.default, _transpose(add, b), _transpose(add, a))
         for user in list(node.users):
             if user.op == "output":
                 return  # the strides of a result stay as they are
-        _replace(node, made)
+        replace(node, made)
 
 
-def _transpose(add: _Before, node: Any) -> fx.Node:
+def _transpose(add: Before, node: Any) -> fx.Node:
     return node.args[0] if node.target is aten.t.default and len(shape_of(node.args[0])) == 2 else add(aten.t.default, node)
 
 
@@ -189,10 +160,10 @@ def _gradients_onto(graph: fx.Graph, node: fx.Node) -> None:
             continue
         gradient, index = rows[:2]
         width = shape_of(node)[-1]
-        add = _Before(graph, node)
+        add = Before(graph, node)
         made = add(aten.index_add.default, other, 0, add(aten.view.default, index, [-1]), add(aten.reshape.default, gradient, [-1, width]))
         made.meta[ONTO] = True
-        _replace(node, made)
+        replace(node, made)
         return
 
 

@@ -100,13 +100,13 @@ def _is_proportional(ops: Sequence[fx.Node], seed: fx.Node) -> bool:
             if len(read) != len(op.all_input_nodes) or not all(isinstance(a, fx.Node) for a in _flat(op.args[:2] if op.target is not aten.cat.default else op.args[0])):
                 return False
         elif op.target is aten.where.self:
-            if op.args[0] in depending or not all(a in depending or _is_zero(a) for a in op.args[1:3]):
+            if op.args[0] in depending or not all(a in depending or is_zero(a) for a in op.args[1:3]):
                 return False
         elif op.target is aten.masked_fill.Scalar:
             if read != [op.args[0]] or op.args[2] != 0:
                 return False
         elif op.target is aten.slice_scatter.default:
-            if not all(a in depending or _is_zero(a) for a in op.args[:2]):
+            if not all(a in depending or is_zero(a) for a in op.args[:2]):
                 return False
         else:
             return False
@@ -117,12 +117,13 @@ def _flat(args: Any) -> list[Any]:
     return list(args) if isinstance(args, (list, tuple)) else [args]
 
 
-def _is_zero(node: Any) -> bool:
+def is_zero(node: Any) -> bool:
+    """Returns True for a node that makes zeros."""
     if not isinstance(node, fx.Node):
         return False
     if node.target in (aten.full.default, aten.scalar_tensor.default, aten.full_like.default, aten.new_full.default):
         values = [a for a in node.args if isinstance(a, (int, float)) and not isinstance(a, bool)]
         return bool(values) and values[-1] == 0
     if node.target in (aten.expand.default, aten.view.default):
-        return _is_zero(node.args[0])
+        return is_zero(node.args[0])
     return node.target in _ZEROS
