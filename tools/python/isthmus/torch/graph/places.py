@@ -8,7 +8,7 @@ from torch import fx
 
 from .joint import Joint
 
-_ROOT = re.compile(r"^[LG]\['[^']*'\]\.?")
+_ROOT = re.compile(r"^[LG]\['[^']*'\](\[\d+\])*\.?")
 
 
 def module_of(node: fx.Node) -> str:
