@@ -43,8 +43,9 @@ class Options:
     sync: all ranks of torch.distributed use rank 0's plans, even if inductor's code then exceeds the budget; they all raise if their
         graphs or budgets differ, and a rank raises that waits for another longer than the process group's timeout. Otherwise each rank
         plans alone, which is safe; the plans are equal if graphs, budgets and costs are.
-    allow: how a plan restores tensors that it does not keep: "recompute"; or "recompute,fetch", which also copies tensors to the host's
-        memory and back while other ops run. On the CPU, whose memory is the host's, such copies save nothing and only try out a plan.
+    allow: how a plan does without tensors: "recompute"; with ",fetch" it also copies tensors to the host's memory and back while other ops run;
+        with ",chunk" it also runs parts of the step chunk by chunk, which changes the rounding of sums. On the CPU, whose memory is the host's,
+        copies save nothing and only try out a plan.
     link: the rate of such a copy in each direction, in bytes a second as a number or as "25GB"; by default that of a common GPU. The CPU
         has no default.
     inductor: settings for inductor, with kernels "inductor" only.
