@@ -120,8 +120,10 @@ class Choice:
         if any(isinstance(n, torch.SymInt) for node in gm.graph.nodes for t in tensors_in(node.meta.get("val")) for n in t.shape):
             return ()
         best = first = self._tried(gm, ())
+        if first.is_within and not self.smallest and first.cost * _LESS_TIME <= first.joint.cost:
+            return ()  # nothing is to be gained
         now = replace(first, gm=in_forms(gm))
-        most = (1 + _MOST_ADDED) * sum(op.cost for op in first.joint.problem if not op.is_optional) if self.smallest else math.inf
+        most = (1 + _MOST_ADDED) * first.joint.cost if self.smallest else math.inf
         for _ in range(_MOST_REGIONS):
             better = None
             for candidate in self._candidates(now):
