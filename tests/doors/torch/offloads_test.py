@@ -160,8 +160,8 @@ class Offloads(unittest.TestCase):
     def test_refuses(self):
         _, loss_of = pictures()
         for options, words in (
-            ({"allow": "fetch"}, "'recompute,fetch'"),
-            ({"allow": "recompute,invert"}, "'recompute,fetch'"),
+            ({"allow": "fetch"}, "allow is 'recompute', and may have ',fetch'"),
+            ({"allow": "recompute,invert"}, "allow is 'recompute', and may have ',fetch'"),
             ({"allow": "recompute,fetch", "link": "0"}, "bytes a second"),
             ({"allow": "recompute,fetch", "link": "50%"}, "bytes a second"),
             ({"allow": "recompute,fetch"}, "give a link"),
