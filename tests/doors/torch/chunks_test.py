@@ -32,9 +32,9 @@ CHUNK = {"allow": "recompute,chunk"}
 class Language(nn.Module):
     """A language model with one block."""
 
-    def __init__(self, tied=True, width=32):
+    def __init__(self, tied=True, width=32, padding=None):
         super().__init__()
-        self.words = nn.Embedding(WORDS, width)
+        self.words = nn.Embedding(WORDS, width, padding_idx=padding)
         self.norm = nn.LayerNorm(width)
         self.block = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
         self.head = nn.Linear(width, WORDS, bias=not tied)
@@ -46,10 +46,11 @@ class Language(nn.Module):
         return self.head(x + self.block(self.norm(x)))
 
 
-def language(loss, batch=4, length=32, tied=True):
+def language(loss, batch=4, length=32, **options):
     torch.manual_seed(0)
     ids = torch.randint(0, WORDS, (batch, length))
-    return Language(tied), lambda m: [loss(m, ids)]
+    ids[0, :8] = 0
+    return Language(**options), lambda m: [loss(m, ids)]
 
 
 def cross_entropy(**options):
@@ -113,6 +114,7 @@ def pictures():
 PROGRAMS = {
     "a tied head": language(cross_entropy()),
     "a head with a bias": language(cross_entropy(), tied=False),
+    "a word that is padding": language(cross_entropy(), padding=0),
     "a batch of one": language(cross_entropy(), batch=1, length=96),
     "ignored labels": language(with_ignored),
     "weights of classes": language(cross_entropy(weight=torch.rand(WORDS, generator=torch.Generator().manual_seed(0)))),

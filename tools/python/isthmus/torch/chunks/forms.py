@@ -155,13 +155,15 @@ def _gradients_onto(graph: fx.Graph, node: fx.Node) -> None:
     if node.target is not aten.add.Tensor or node.kwargs or not all(isinstance(a, fx.Node) for a in node.args):
         return
     for one, other in (node.args, node.args[::-1]):
-        rows = one.args if one.target is aten.embedding_dense_backward.default and len(one.users) == 1 else None  # type: ignore[union-attr]
-        if rows is None or rows[3] >= 0 or rows[4] or not _like(other, node):
+        found = one.args if one.target is aten.embedding_dense_backward.default and len(one.users) == 1 else None  # type: ignore[union-attr]
+        if found is None or found[4] or not _like(other, node):
             continue
-        gradient, index = rows[:2]
-        width = shape_of(node)[-1]
+        gradient, index, _, padding = found[:4]
         add = Before(graph, node)
-        made = add(aten.index_add.default, other, 0, add(aten.view.default, index, [-1]), add(aten.reshape.default, gradient, [-1, width]))
+        words, of_words = add(aten.reshape.default, index, [-1]), add(aten.reshape.default, gradient, [-1, shape_of(node)[-1]])
+        if padding >= 0:  # its row has no gradient
+            of_words = add(aten.mul.Tensor, of_words, add(aten.unsqueeze.default, add(aten.ne.Scalar, words, padding), 1))
+        made = add(aten.index_add.default, other, 0, words, of_words)
         made.meta[ONTO] = True
         replace(node, made)
         return
