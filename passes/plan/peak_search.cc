@@ -22,7 +22,7 @@ constexpr double kPriced = 0.1;
 constexpr double kChained = 0.02, kSumsPerWork = 40, kLeastSums = 3e7;
 // Streams of random numbers.
 constexpr uint64_t kFirstSeries = 0, kSecondSeries = 501, kImproved = 100, kLeastPeak = 200,
-                   kNoDraws = 400;
+                   kNoDraws = 400, kFalling = 600;
 
 struct Start {
   bool isReordered; // or else in the source order
@@ -391,6 +391,23 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
     bestCost_ = best.cost;
   }
   return best;
+}
+
+std::vector<Found> PeakSearch::falling(double most) {
+  constexpr double kStep = 0.9, kHot = 0.05, kShare = 0.015;
+  constexpr int kMostPoints = 24;
+  SearchState s = state(baseline_.peakBytes, kNoDraws);
+  s.assign(ordered_);
+  std::vector<Found> met = {{ordered_, s.cost(), s.schedule().peak()}};
+  for (int i = 0; i < kMostPoints && !isStopped_; ++i) {
+    const int64_t budget = int64_t(kStep * double(met.back().peak));
+    Found next = drafted(budget);
+    next.offer(improved(met.back().tasks, budget, kHot, kShare, kFalling + uint64_t(i)));
+    if (!next || next.cost > most)
+      break;
+    met.push_back(std::move(next));
+  }
+  return met;
 }
 
 // Lowers the peak step by step, each time from the schedule of the lowest peak so far, or, if that

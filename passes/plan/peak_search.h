@@ -41,6 +41,9 @@ public:
   // Lowers the peak as far as it can; no schedule has one below `lowestPeak`. Returns all schedules
   // met on the way, each with a lower peak than the one before.
   std::vector<Found> down(double share, int64_t lowestPeak);
+  // Schedules of lower and lower peaks that cost no more than `most`, each found from the one before
+  // by a short search.
+  std::vector<Found> falling(double most);
   // Starts the reported progress anew: work done until now no longer counts.
   void restartProgress() { share_ = 0; }
 
