@@ -32,6 +32,9 @@ public:
   enum class Series : uint8_t { First, Second };
   // Improves starts of several kinds for a while, then the best result for the rest of the work.
   Found within(int64_t budget, double share, Series series);
+  // Whether the last search within a budget was of a large problem, and improving its best start
+  // hardly led further, so that another series would not either.
+  bool isSettled() const { return isSettled_; }
   // The cheapest schedule within the budget that is made without a search; may be none.
   Found start(int64_t budget);
   // Improves the schedule of these tasks at another budget. Each `stream` draws other random
@@ -50,10 +53,8 @@ public:
 private:
   // The same between steps that take long on large problems. (Small ones take none of the time that
   // a caller would save, and the first plan comes of these steps.)
-  bool goesOnIfLarge() {
-    constexpr uint32_t kLarge = 5000; // tasks
-    return g_.numOriginal < kLarge ? !isStopped_ : goesOn();
-  }
+  bool goesOnIfLarge() { return isLarge() ? goesOn() : !isStopped_; }
+  bool isLarge() const { return g_.numOriginal >= 5000; }
   bool mayReorder() const { return p_.order == Order::Free; }
   SearchState state(int64_t budget, uint64_t stream) const {
     return SearchState(g_, budget, o_.seed * 1000 + stream, mayReorder(), o_.isSegment);
@@ -84,7 +85,7 @@ private:
   double effort_;
   Evaluation baseline_;         // of the source order
   std::vector<TaskId> ordered_; // the source order, or a better one of the same tasks
-  bool isStopped_ = false;
+  bool isStopped_ = false, isSettled_ = false;
   double share_ = 0, bestCost_ = 0;
   // Schedules made without a search: from checkpoints of segments, and for prices of memory.
   std::vector<Found> drafts_;

@@ -171,7 +171,8 @@ private:
       return false;
     if (isStopped())
       return tryPlace(cheaper.tasks, kPlacing);
-    other = peaks_.within(o_.budgetBytes, kSecondSearch, PeakSearch::Series::Second);
+    if (!peaks_.isSettled())
+      other = peaks_.within(o_.budgetBytes, kSecondSearch, PeakSearch::Series::Second);
     if (cheaper.isBetter(other.cost, other.peak))
       std::swap(cheaper, other);
     if (!tryPlace(cheaper.tasks, kPlacing))
