@@ -32,9 +32,6 @@ public:
   enum class Series : uint8_t { First, Second };
   // Improves starts of several kinds for a while, then the best result for the rest of the work.
   Found within(int64_t budget, double share, Series series);
-  // Whether the last search within a budget was of a large problem, and improving its best start
-  // hardly led further, so that another series would not either.
-  bool isSettled() const { return isSettled_; }
   // The cheapest schedule within the budget that is made without a search; may be none.
   Found start(int64_t budget);
   // Improves the schedule of these tasks at another budget. Each `stream` draws other random
@@ -85,7 +82,10 @@ private:
   double effort_;
   Evaluation baseline_;         // of the source order
   std::vector<TaskId> ordered_; // the source order, or a better one of the same tasks
-  bool isStopped_ = false, isSettled_ = false;
+  bool isStopped_ = false;
+  // What the first series found, if the problem is large and improving its best start hardly led
+  // further; else 0.
+  double settledCost_ = 0;
   double share_ = 0, bestCost_ = 0;
   // Schedules made without a search: from checkpoints of segments, and for prices of memory.
   std::vector<Found> drafts_;

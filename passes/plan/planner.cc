@@ -171,8 +171,7 @@ private:
       return false;
     if (isStopped())
       return tryPlace(cheaper.tasks, kPlacing);
-    if (!peaks_.isSettled())
-      other = peaks_.within(o_.budgetBytes, kSecondSearch, PeakSearch::Series::Second);
+    other = peaks_.within(o_.budgetBytes, kSecondSearch, PeakSearch::Series::Second);
     if (cheaper.isBetter(other.cost, other.peak))
       std::swap(cheaper, other);
     if (!tryPlace(cheaper.tasks, kPlacing))
