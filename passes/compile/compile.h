@@ -64,7 +64,8 @@ struct CompileOptions {
   // The most that a plan may add, as a share of the cost of the step; none: the search for the
   // smallest arena adds no more than the cost, and other plans may cost anything.
   std::optional<double> mostAdded;
-  double effort = 0; // see plan::SearchOptions
+  bool findsKnee = false; // of the price curve, even if a budget is met
+  double effort = 0;      // see plan::SearchOptions
   uint64_t seed = 0; // for the search
   // Measures the errors of inverses; null: they are not measured. A value whose inverse has an
   // error above `mostInverseError`, as a share of the value's largest element, is not inverted.

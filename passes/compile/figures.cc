@@ -1,5 +1,8 @@
 #include "passes/compile/figures.h"
 
+#include "ir/units.h"
+#include "llvm/Support/FormatVariadic.h"
+
 #include <algorithm>
 
 namespace isthmus {
@@ -21,8 +24,7 @@ Figures figuresOf(const plan::Problem &p, const plan::PlanResult &found) {
   f.outputBytes = found.planned.outputBytes;
   f.recomputeOverhead = found.overhead();
   f.lowerBoundBytes = found.lowestPeak;
-  if (found.smallestBytes > 0)
-    f.smallestBudgetBytes = found.smallestBytes;
+  setSmallest(f, found);
   setBound(f, found);
   f.policyUsed = PlannedBy::Budget;
   f.nodes = size_t(
@@ -30,6 +32,25 @@ Figures figuresOf(const plan::Problem &p, const plan::PlanResult &found) {
   f.clones = found.planned.recomputed;
   f.transfers = found.planned.transfers;
   return f;
+}
+
+std::string kneeText(const Figures &f) {
+  constexpr double kMiB = 1 << 20;
+  const plan::Knee &k = *f.knee;
+  return llvm::formatv("the knee of the price curve is a peak of {0}, +{1:F1} %: above it a MiB "
+                       "less takes {2} of a step on average, and below it {3}",
+                       bytesText(k.at.peakBytes), 100 * plan::overhead(k.at.cost, f.baselineCost),
+                       secondsText(1e-6 * kMiB * k.above), secondsText(1e-6 * kMiB * k.below))
+      .str();
+}
+
+void setSmallest(Figures &f, const plan::PlanResult &found) {
+  f.baselineCost = found.baseline.cost;
+  if (found.smallestBytes == 0)
+    return;
+  f.smallestBudgetBytes = found.smallestBytes;
+  if (found.smallestBytes == found.arenaBytes)
+    f.smallestBudgetOverhead = found.overhead();
 }
 
 void setBound(Figures &f, const plan::PlanResult &found) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/record.h"
-#include "passes/plan/planner.h"
+#include "passes/plan/knee.h"
 
 #include <cstdint>
 #include <map>
@@ -29,6 +29,9 @@ struct Figures {
   std::optional<double> lowerBoundOverhead = 0; // for schedules of `boundModel`; none if unknown
   std::string boundModel = "any-order";         // no schedule costs less than running each op once
   std::optional<int64_t> lowerBoundBytes, smallestBudgetBytes; // none if unknown
+  std::optional<double> smallestBudgetOverhead;                // likewise
+  std::optional<plan::Knee> knee; // of the price curve; none if it bends nowhere, or unknown
+  double baselineCost = 0;        // microseconds
   PlannedBy policyUsed = PlannedBy::None;
   std::vector<std::string> checkpoints; // names of the values that a policy keeps
   std::string mode;                     // "train", "eval" or "as-written"
@@ -54,7 +57,11 @@ struct Figures {
 
 // The figures of a plan for a problem, with or without a graph.
 Figures figuresOf(const plan::Problem &p, const plan::PlanResult &found);
+// Sets the smallest budget that a search met, and its price.
+void setSmallest(Figures &f, const plan::PlanResult &found);
 // Sets the lower bound of the cost that a search proved.
 void setBound(Figures &f, const plan::PlanResult &found);
+// "the knee of the price curve is 6.3 MiB, +9.1 %: ..."; requires a knee.
+std::string kneeText(const Figures &f);
 
 } // namespace isthmus

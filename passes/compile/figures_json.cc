@@ -14,6 +14,18 @@ Json jsonNumber(double d) {
 
 static Json orNull(const std::optional<int64_t> &n) { return n ? Json(*n) : Json(); }
 
+Json kneeJson(const Figures &f) {
+  if (!f.knee)
+    return {};
+  constexpr double kMiB = 1 << 20;
+  Json j;
+  j["peak_bytes"] = f.knee->at.peakBytes;
+  j["overhead"] = jsonNumber(plan::overhead(f.knee->at.cost, f.baselineCost));
+  j["us_per_mib_above"] = jsonNumber(f.knee->above * kMiB);
+  j["us_per_mib_below"] = jsonNumber(f.knee->below * kMiB);
+  return j;
+}
+
 static void addStages(Json &j, const Figures &f) {
   for (const StageFigures &s : f.stages) {
     Json stage;
@@ -46,6 +58,9 @@ Json figuresJson(const Figures &f) {
   j["lower_bound_bytes"] = orNull(f.lowerBoundBytes);
   j["bound_model"] = f.boundModel;
   j["smallest_budget_bytes"] = orNull(f.smallestBudgetBytes);
+  j["smallest_budget_overhead"] =
+      f.smallestBudgetOverhead ? jsonNumber(*f.smallestBudgetOverhead) : Json();
+  j["knee"] = kneeJson(f);
   j["policy_used"] = plannedByText(f.policyUsed).str();
   j["checkpoints"] = f.checkpoints;
   j["mode"] = f.mode.empty() ? Json() : Json(f.mode);

@@ -10,6 +10,9 @@ namespace isthmus {
 // "schema" and a key for each figure; null for an unknown figure.
 nlohmann::ordered_json figuresJson(const Figures &f);
 
+// The knee of the price curve; null if there is none.
+nlohmann::ordered_json kneeJson(const Figures &f);
+
 // NaN and infinities become strings.
 nlohmann::ordered_json jsonNumber(double d);
 

@@ -23,6 +23,12 @@ struct Limit {
   bool isOfMemory = false; // the memory limit is the smaller one
 };
 
+// Tells down to which budget memory is cheap.
+void noteKnee(Diag &d, const Figures &f) {
+  if (f.knee)
+    d.notes.emplace_back(kneeText(f));
+}
+
 class Planning {
 public:
   Planning(Graph given, const CompileOptions &o, const Target &target)
@@ -131,8 +137,9 @@ private:
       if (llvm::Error e = inChunks(*found, options))
         return e;
     figures().lowerBoundBytes = found->plan.lowestPeak;
-    if (found->plan.smallestBytes > 0)
-      figures().smallestBudgetBytes = found->plan.smallestBytes;
+    setSmallest(figures(), found->plan);
+    if ((o_.findsKnee || !found->plan.isWithin) && !out_.wasInterrupted)
+      figures().knee = plan::findKnee(problem_.problem, options, found->plan);
     if (!found->plan.isWithin) {
       stopClock();
       if (out_.wasInterrupted)
@@ -302,6 +309,7 @@ private:
                       bytesText(*f.lowerBoundBytes));
     d.remedies = {{"memory-limit", std::to_string(f.persistentBytes + *f.smallestBudgetBytes), ""},
                   {"effort", "", "search longer"}};
+    noteKnee(d, f);
     return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
   }
 
@@ -347,12 +355,21 @@ llvm::Expected<Compiled> planned(Graph given, const CompileOptions &o, const Tar
 }
 
 llvm::Error budgetNotMet(const Figures &f, int64_t budget) {
+  const int64_t smallest = *f.smallestBudgetBytes, bound = *f.lowerBoundBytes;
   Diag d = makeDiag("a budget of {0} ({1} bytes) cannot be met: the smallest that was found is {2} "
-                    "({3} bytes), and no schedule needs less than {4}",
-                    bytesText(budget), budget, bytesText(*f.smallestBudgetBytes),
-                    *f.smallestBudgetBytes, bytesText(*f.lowerBoundBytes));
-  d.remedies = {{"budget", std::to_string(*f.smallestBudgetBytes), ""},
-                {"effort", "", "search longer"}};
+                    "({3} bytes{4}), and no schedule needs less than {5}{6}",
+                    bytesText(budget), budget, bytesText(smallest), smallest,
+                    f.smallestBudgetOverhead
+                        ? llvm::formatv(", +{0:F1} %", 100 * *f.smallestBudgetOverhead).str()
+                        : "",
+                    bytesText(bound),
+                    double(bound) < 0.9995 * double(smallest)
+                        ? llvm::formatv(" ({0:F1} % less)",
+                                        100 * (1 - double(bound) / double(smallest)))
+                              .str()
+                        : "");
+  d.remedies = {{"budget", std::to_string(smallest), ""}, {"effort", "", "search longer"}};
+  noteKnee(d, f);
   return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
 }
 

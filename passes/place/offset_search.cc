@@ -5,7 +5,7 @@
 
 namespace isthmus {
 
-void placeOnTop(OffsetAssignment &p, std::vector<int64_t> &offsets) {
+bool placeOnTop(OffsetAssignment &p, std::vector<int64_t> &offsets, int64_t highest) {
   int64_t top = 0;
   std::vector<uint32_t> coming, leaving;
   for (uint32_t i = 0; i < p.buffers.size(); ++i)
@@ -27,7 +27,10 @@ void placeOnTop(OffsetAssignment &p, std::vector<int64_t> &offsets) {
     }
     offsets[i] = top + free.take(p.buffers[i].bytes);
     p.work += 8 + free.count() / 2;
+    if (offsets[i] > highest - p.buffers[i].bytes)
+      return false;
   }
+  return true;
 }
 
 } // namespace isthmus

@@ -67,8 +67,9 @@ private:
 };
 
 constexpr int64_t kUnplaced = -1;
-// Places the buffers without an offset above all others, in the order of time.
-void placeOnTop(OffsetAssignment &p, std::vector<int64_t> &offsets);
+// Places the buffers without an offset above all others, in the order of time. Ends early, and
+// returns false, if one would end above `highest`.
+bool placeOnTop(OffsetAssignment &p, std::vector<int64_t> &offsets, int64_t highest = INT64_MAX);
 
 // A search that can be continued. It stops at an arena of `enough` bytes.
 class OffsetSearch {

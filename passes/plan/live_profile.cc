@@ -3,6 +3,7 @@
 #include "passes/plan/sizes.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace isthmus::plan {
 namespace {
@@ -37,8 +38,7 @@ void LiveProfile::spread(const std::vector<StepId> &order, const std::vector<int
   live_.assign(numChunks_ * kChunk, 0);
   size_.assign(numChunks_, 0);
   durationOfChunk_.assign(withDurations_ ? numChunks_ : 0, 0);
-  max_.assign(2 * leaves_, kEmpty);
-  add_.assign(2 * leaves_, 0);
+  tree_.assign(2 * leaves_, {kEmpty, 0});
   for (size_t i = 0; i < order.size(); ++i) {
     uint32_t chunk = static_cast<uint32_t>(i / kFill);
     uint32_t at = chunk * kChunk + size_[chunk]++;
@@ -49,7 +49,7 @@ void LiveProfile::spread(const std::vector<StepId> &order, const std::vector<int
       durationOfChunk_[chunk] += durations_[order[i]];
   }
   for (uint32_t c = 0; c < numChunks_; ++c)
-    max_[leaves_ + c] =
+    tree_[leaves_ + c].max =
         *std::max_element(live_.begin() + c * kChunk, live_.begin() + c * kChunk + size_[c]);
   for (uint32_t n = leaves_ - 1; n >= 1; --n)
     pull(n);
@@ -202,22 +202,35 @@ double LiveProfile::Clock::until(Position position) {
 
 // --- Live bytes
 
-void LiveProfile::pull(uint32_t n) { max_[n] = std::max(max_[2 * n], max_[2 * n + 1]) + add_[n]; }
+// Sets a node's maximum from those below it; false if it is the same as before.
+bool LiveProfile::pull(uint32_t n) {
+  const int64_t most = std::max(tree_[2 * n].max, tree_[2 * n + 1].max) + tree_[n].add;
+  return std::exchange(tree_[n].max, most) != most;
+}
 
-void LiveProfile::refreshChunk(uint32_t c) {
+// The same for a chunk.
+bool LiveProfile::pullChunk(uint32_t c) {
   int64_t most = kEmpty;
   for (uint32_t i = c * kChunk, e = i + size_[c]; i < e; ++i)
     most = std::max(most, live_[i]);
+  Node &n = tree_[leaves_ + c];
+  most += n.add;
+  return std::exchange(n.max, most) != most;
+}
+
+// Where a maximum stays the same, so do all above it.
+void LiveProfile::refreshChunk(uint32_t c) {
+  if (!pullChunk(c))
+    return;
   uint32_t n = leaves_ + c;
-  max_[n] = most + add_[n];
-  while (n >>= 1)
-    pull(n);
+  while ((n >>= 1) && pull(n)) {
+  }
 }
 
 int64_t LiveProfile::above(uint32_t chunk) const {
   int64_t sum = 0;
   for (uint32_t n = leaves_ + chunk; n; n >>= 1)
-    sum += add_[n];
+    sum += tree_[n].add;
   return sum;
 }
 
@@ -245,32 +258,36 @@ void LiveProfile::addRange(Position from, Position to, int64_t b) {
     e = std::min(e, chunk * kChunk + size_[chunk]);
     for (; i < e; ++i)
       live_[i] += b;
-    refreshChunk(chunk);
   };
   // In a deep tree, more of the path to the root is outside the processor's cache.
   work_.done += leaves_ > kDeepTree ? 5 : 4;
-  if (first == last)
-    return part(first, from, to + 1);
+  if (first == last) {
+    part(first, from, to + 1);
+    return refreshChunk(first);
+  }
   part(first, from, (first + 1) * kChunk);
   part(last, last * kChunk, to + 1);
-  if (first + 1 == last)
-    return;
+  pullChunk(first);
+  pullChunk(last);
   uint32_t l = leaves_ + first + 1, r = leaves_ + last;
-  uint32_t left = l, right = r - 1;
   for (; l < r; l >>= 1, r >>= 1) {
     if (l & 1) {
-      max_[l] += b;
-      add_[l++] += b;
+      tree_[l].max += b;
+      tree_[l++].add += b;
     }
     if (r & 1) {
-      max_[--r] += b;
-      add_[r] += b;
+      tree_[--r].max += b;
+      tree_[r].add += b;
     }
   }
-  while (left >>= 1)
+  // Every node that was added to is below one on the way from the first or the last chunk up.
+  uint32_t left = (leaves_ + first) >> 1, right = (leaves_ + last) >> 1;
+  for (; left != right; left >>= 1, right >>= 1) {
     pull(left);
-  while (right >>= 1)
     pull(right);
+  }
+  for (; left && pull(left); left >>= 1) {
+  }
 }
 
 int64_t LiveProfile::liveAt(StepId r) const {
@@ -281,7 +298,7 @@ int64_t LiveProfile::liveAt(StepId r) const {
 StepId LiveProfile::peakStep() const {
   uint32_t n = 1;
   while (n < leaves_)
-    n = max_[2 * n] >= max_[2 * n + 1] ? 2 * n : 2 * n + 1;
+    n = tree_[2 * n].max >= tree_[2 * n + 1].max ? 2 * n : 2 * n + 1;
   uint32_t chunk = n - leaves_;
   auto from = live_.begin() + chunk * kChunk;
   return at_[static_cast<size_t>(std::max_element(from, from + size_[chunk]) - live_.begin())];
@@ -311,9 +328,9 @@ int64_t LiveProfile::maxBetween(StepId after, StepId before) const {
   // Whole chunks are nodes of the tree, each with the additions stored at its ancestors.
   uint32_t l = leaves_ + first + 1, r = leaves_ + last;
   auto whole = [&](uint32_t n) {
-    int64_t m = max_[n];
+    int64_t m = tree_[n].max;
     for (uint32_t a = n >> 1; a; a >>= 1)
-      m += add_[a];
+      m += tree_[a].add;
     most = std::max(most, m);
   };
   for (; l < r; l >>= 1, r >>= 1) {
@@ -327,13 +344,13 @@ int64_t LiveProfile::maxBetween(StepId after, StepId before) const {
 
 int64_t LiveProfile::excessOver(int64_t budget, uint32_t n, int64_t above) const {
   ++work_.done;
-  if (max_[n] + above <= budget)
+  if (tree_[n].max + above <= budget)
     return 0;
   if (n >= leaves_ && leaves_ * kChunk <= kMostStretches)
-    return excessInChunk(n - leaves_, budget - above - add_[n]);
+    return excessInChunk(n - leaves_, budget - above - tree_[n].add);
   if (n >= leaves_ || n >= kMostStretches)
-    return max_[n] + above - budget;
-  above += add_[n];
+    return tree_[n].max + above - budget;
+  above += tree_[n].add;
   return saturatingSum(excessOver(budget, 2 * n, above), excessOver(budget, 2 * n + 1, above));
 }
 

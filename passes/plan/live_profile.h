@@ -43,7 +43,7 @@ public:
   void addBetween(StepId after, StepId before, int64_t bytes); // both excluded
   void addAfter(StepId after, StepId through, int64_t bytes);  // `after` excluded
   int64_t liveAt(StepId r) const;
-  int64_t peak() const { return max_[1]; }
+  int64_t peak() const { return tree_[1].max; }
   StepId peakStep() const; // the first at the peak
   // The most live bytes after `after` and before `before`; 0 if no step is between them.
   int64_t maxBetween(StepId after, StepId before) const;
@@ -70,11 +70,17 @@ private:
   static constexpr uint32_t kChunk = 32, kFill = 16;
   static constexpr uint32_t kMostStretches = 512; // a power of two, like the tree's levels
 
+  // `add` counts for all steps below, and is part of `max`.
+  struct Node {
+    int64_t max, add;
+  };
+
   void makeRoom(uint32_t chunk);
   void spread(const std::vector<StepId> &order, const std::vector<int64_t> &live);
   void addRange(Position from, Position to, int64_t bytes); // both included
   void refreshChunk(uint32_t chunk);
-  void pull(uint32_t node);
+  bool pull(uint32_t node);
+  bool pullChunk(uint32_t chunk);
   int64_t above(uint32_t chunk) const;
   int64_t excessOver(int64_t budget, uint32_t node, int64_t above) const;
   int64_t excessInChunk(uint32_t chunk, int64_t budget) const;
@@ -88,7 +94,7 @@ private:
   std::vector<int64_t> live_;           // by position, without the additions stored in the tree
   std::vector<uint32_t> size_;          // by chunk
   std::vector<double> durationOfChunk_; // by chunk, with durations
-  std::vector<int64_t> max_, add_;      // a tree of maxima; node 1 is the root
+  std::vector<Node> tree_;              // of maxima; node 1 is the root
   std::vector<StepId> scratchOrder_;
   std::vector<int64_t> scratchLive_;
 };

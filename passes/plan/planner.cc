@@ -20,6 +20,9 @@ namespace {
 // again.
 constexpr double kFirstSearch = 0.5, kSecondSearch = 0.3, kPlacing = 0.12;
 constexpr double kTighten = 0.2, kTightenSearch = 0.03;
+// Where tightening leads to no plan, a whole search for the lower peak. (The search for the smallest
+// budget, which would follow, takes longer and its plan is dearer.)
+constexpr double kLowerSearch = 0.3;
 constexpr double kBound = 0.2, kBoundIfTightened = 0.1;
 // Shares for the search for the smallest budget, which follows a search that met none.
 constexpr double kDown = 0.7, kNearLeast = 0.07, kPlacingLeast = 0.1;
@@ -188,7 +191,7 @@ private:
     double reach = 1;
     Found within;
     int numFailures = 0;
-    bool leadsUp = false;
+    bool leadsUp = false, isSearched = false;
     for (int i = 0; (share > 0 || (!hasPlan() && i < kLeastSteps)) && within.cost > enough &&
                     !peaks_.isStopped();
          ++i) {
@@ -200,6 +203,10 @@ private:
       Found next =
           peaks_.improved(from.tasks, target, 0.02, kTightenSearch, kTightenedStream + uint64_t(i));
       share -= kTightenSearch;
+      if (!next && !hasPlan() && !isSearched) {
+        next = peaks_.within(target, kLowerSearch, PeakSearch::Series::First);
+        isSearched = true;
+      }
       const bool isWorse = hasPlan() && next.cost >= result_.planned.cost * (1 - 1e-9);
       if (!next || (isWorse && !isFound))
         break;

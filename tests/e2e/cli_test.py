@@ -18,7 +18,7 @@ VERBS = ["opt", "run", "train", "plan", "explain", "verify", "grad", "invert", "
 class Reports(Case):
     INTEGERS = ["baseline_peak_bytes", "predicted_peak_bytes", "arena_bytes", "persistent_bytes", "output_bytes", "nodes", "clones"]
     NUMBERS = ["recompute_overhead", "plan_seconds"]
-    MAY_BE_UNKNOWN = ["lower_bound_overhead", "lower_bound_bytes", "bound_model", "smallest_budget_bytes"]
+    MAY_BE_UNKNOWN = ["lower_bound_overhead", "lower_bound_bytes", "bound_model", "smallest_budget_bytes", "smallest_budget_overhead", "knee"]
 
     def check(self, r, steps):
         self.assertEqual(r["schema"], "isthmus.report/1")

@@ -75,6 +75,7 @@ class Explain(Case):
                     j = self.explained(*args)
                     self.check(j, self.report("opt", *args))
                     self.assertIsNone(j["price"]["method"])
+                    self.assertIsNone(j["price"]["knee"])
                     if policy == "memory" and j["policy_used"] == "memory":
                         self.assertTrue(any(b["taken"] for b in j["bottlenecks"]))
 
@@ -112,6 +113,13 @@ class Explain(Case):
         self.check_price(j, self.report("opt", *args, "--budget=65%"))
         self.assertEqual(j["price"]["method"], "the bound's price at the budget")
         less = self.explained(*args, f"--budget={j['budget_bytes'] * 9 // 10}")
+        knee = j["price"]["knee"]
+        self.assertEqual(less["price"]["knee"], knee)
+        self.assertLess(knee["peak_bytes"], j["baseline"]["peak_bytes"])
+        self.assertLess(knee["us_per_mib_above"], knee["us_per_mib_below"] / 2)
+        text = self.run_ok("explain", *args, "--budget=65%").out.decode()
+        self.assertIn("the knee of the price curve is a peak of ", text)
+        self.assertIn(f", +{100 * knee['overhead']:.1f} %: above it", text)
         mib = (j["budget_bytes"] - less["budget_bytes"]) / 2**20
         paid = (less["planned_us"] - j["planned_us"]) / mib
         self.assertGreater(j["price"]["us_per_mib_at_budget"], paid / 4)

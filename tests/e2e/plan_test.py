@@ -46,7 +46,11 @@ class Budgets(cli_cases.Case):
         self.assertEqual(refused.code, 3, refused)
         self.assertEqual(json.loads(self.read("r.json"))["smallest_budget_bytes"], smallest)
         self.assertIn(f"{smallest} bytes", refused.err)
+        self.assertIn("+{:.1f} %)".format(100 * least["recompute_overhead"]), refused.err)
         self.assertFalse(os.path.exists(self.path("out.isth")))
+        less = 100 * (1 - least["lower_bound_bytes"] / smallest)
+        self.assertGreater(less, 0.05)
+        self.assertIn(f"({less:.1f} % less)", refused.err)
 
     def test_planning_twice_is_planning_once(self):
         file, loss = self.zoo("cnn")
@@ -111,9 +115,17 @@ class Plans(command.TestCase):
         self.write("p.json", json.dumps(problem(20)))
         refused = command.run("plan", "p.json", "--budget=1", "--effort=0.05", "--report=r.json", cwd=self.dir)
         self.assertEqual(refused.code, 3, refused)
-        smallest = json.loads(self.read("r.json"))["smallest_budget_bytes"]
+        r = json.loads(self.read("r.json"))
+        smallest, price, knee = r["smallest_budget_bytes"], r["smallest_budget_overhead"], r["knee"]
+        self.assertEqual(r["lower_bound_bytes"], smallest)
+        self.assertIn(f"({smallest} bytes, +{100 * price:.1f} %), and no schedule needs less than 2.9 KiB; give", refused.err)
+        self.assertIn("note: the knee of the price curve is a peak of ", refused.err)
+        self.assertIn(f", +{100 * knee['overhead']:.1f} %: above it", refused.err)
+        self.assertLess(knee["us_per_mib_above"], knee["us_per_mib_below"] / 2)
         _, r = self.plan("p.json", f"--budget={smallest}", "--effort=0.05")
         self.assertLessEqual(r["arena_bytes"], smallest)
+        self.assertLessEqual(r["recompute_overhead"], price + 1e-9)
+        self.assertIsNone(r["knee"])
 
     def test_a_saved_plan_is_replayed_and_may_be_edited(self):
         self.write("p.json", json.dumps(problem(8)))

@@ -101,6 +101,29 @@ TEST(OffsetAssignment, SmallInstancesAreOptimal) {
   }
 }
 
+// Three buffers are live at each step, so that there are as many rows of buffers without gaps.
+TEST(OffsetAssignment, ManyBuffersOfOneSizeReachThePeak) {
+  constexpr uint32_t kSteps = 400'000;
+  constexpr int64_t kBytes = 1024;
+  Rng rng(5);
+  std::vector<Buffer> buffers;
+  for (int row = 0; row < 3; ++row)
+    for (uint32_t begin = 0, end; begin < kSteps; begin = end) {
+      end = std::min(begin + 1 + uint32_t(below(rng, 5)), kSteps);
+      buffers.push_back({kBytes, begin, end});
+    }
+  std::shuffle(buffers.begin(), buffers.end(), rng);
+  ASSERT_EQ(assignOffsets(buffers, 3 * kBytes), 3 * kBytes);
+  auto place = [](const Buffer &b) { return std::pair(b.offset, b.begin); };
+  std::sort(buffers.begin(), buffers.end(),
+            [&](const Buffer &a, const Buffer &b) { return place(a) < place(b); });
+  for (size_t k = 1; k < buffers.size(); ++k)
+    if (buffers[k - 1].begin < buffers[k].begin)
+      ASSERT_LE(buffers[k - 1].end, buffers[k].begin);
+    else
+      ASSERT_GE(buffers[k].offset - buffers[k - 1].offset, kBytes);
+}
+
 // Saved values that are freed in reverse order, gradients that stay, short-lived values, and
 // workspaces.
 TEST(OffsetAssignment, TrainingStepsAreWithinOnePercent) {

@@ -2,7 +2,7 @@
 
 #include "tools/cli/explanation.h"
 
-#include "ir/json.h"
+#include "passes/compile/figures_json.h"
 
 namespace isthmus {
 namespace {
@@ -185,6 +185,7 @@ private:
     j["lower_bound_overhead"] = isPriced ? Json(*e_.plan.figures.lowerBoundOverhead) : Json();
     j["more"] = isPriced ? other(1) : Json();
     j["less"] = isPriced && !isLeast ? other(-1) : Json();
+    j["knee"] = kneeJson(e_.plan.figures);
     return j;
   }
 

@@ -223,6 +223,10 @@ private:
                             100 * e_.plan.figures.recomputeOverhead);
     else if (e_.plan.budgetBytes)
       out_ += "  the bound on the cost gives no price at this budget\n";
+    if (e_.plan.figures.knee)
+      out_ += "  " + kneeText(e_.plan.figures) + "\n";
+    else if (e_.plan.budgetBytes)
+      out_ += "  the price curve has no knee: it bends nowhere by much\n";
   }
 
   const ExplainedPlan &e_;

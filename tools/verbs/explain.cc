@@ -57,6 +57,7 @@ llvm::Error explainPlan(const Options &o) {
                         "--policy, --checkpoints or --budget it is planned anew");
   else if (!o.plan.any() && o.plan.machine.empty())
     compile.plan = PolicyOptions();
+  compile.findsKnee = true;
   const Target &target = device->target();
   auto c = compiled(std::move(g), compile, target);
   if (!c)

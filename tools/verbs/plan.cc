@@ -123,6 +123,9 @@ llvm::Error runPlan(const Options &o) {
       return old.takeError();
     found = std::move(*old);
   }
+  std::optional<plan::Knee> knee;
+  if (!found.isWithin && o.replay.empty() && !search.wasInterrupted())
+    knee = plan::findKnee(p, options, found);
   search.ended();
   if (!o.curve.empty() && !search.wasInterrupted()) {
     std::vector<CurvePoint> curve = curveAround(p, options, found);
@@ -133,6 +136,7 @@ llvm::Error runPlan(const Options &o) {
       return e;
   }
   Report r(figuresOf(p, found));
+  r.knee = knee;
   r.planSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!found.planned.error.empty())
     return internalError("the plan is not valid: {0}", found.planned.error);
