@@ -36,4 +36,9 @@ bool deviceBefore(llvm::StringRef a, llvm::StringRef b);
 // Whether the graph has messages between its devices.
 bool hasMessages(const Graph &g);
 
+// Whether the node lets the sender of a value go on and overwrite it.
+inline bool isWaitForSend(const Graph &g, const Node &n) {
+  return n.op->is(kWait) && g.node(g.value(n.operands[1]).def).op->is(kSend);
+}
+
 } // namespace isthmus

@@ -15,8 +15,8 @@ constexpr int64_t kAlignment = 64; // of a part (ir/ops/parts.cc)
 
 class Chunking {
 public:
-  Chunking(const Graph &g, const ChunkRegion &region, int64_t chunks)
-      : g_(g), region_(region), chunks_(chunks), r_(g), isEmitted_(unsigned(g.numNodes())),
+  Chunking(const Graph &g, const ChunkRegion &region, int64_t chunks, llvm::ArrayRef<int64_t> only)
+      : g_(g), region_(region), chunks_(chunks), only_(only), r_(g), isEmitted_(unsigned(g.numNodes())),
         readWhole_(unsigned(g.numValues())), originals_(g.numValues()) {}
 
   Graph run() {
@@ -110,10 +110,11 @@ private:
           else if (turnOf_.lookup(def) < turn)
             emitTurn(turnOf_.lookup(def));
         }
-    for (int64_t k = 0; k < chunks_; ++k) {
+    const size_t count = only_.empty() ? size_t(chunks_) : only_.size();
+    for (number_ = 0; number_ < count; ++number_) {
       parts_.clear();
       for (NodeId id : nodes)
-        emitChunk(id, k);
+        emitChunk(id, only_.empty() ? int64_t(number_) : only_[number_]);
     }
   }
 
@@ -146,7 +147,7 @@ private:
     ValueList operands;
     for (ValueId v : n.operands)
       operands.push_back(!isCut(v)   ? r_.map(v)
-                         : isMade(v) ? chunksOf_[v][size_t(k)]
+                         : isMade(v) ? chunksOf_[v][number_]
                                      : part(v, k, n.device));
     Attrs attrs = n.attrs;
     if (isCut(n.firstResult)) {
@@ -155,7 +156,7 @@ private:
           attrsOfChunk(g_.call(id), region_.axes.lookup(n.firstResult), range.start, range.size);
     }
     const bool goesOn =
-        k > 0 && n.numResults == 1 && !isCut(n.firstResult) && !n.op->accumulation.op.empty();
+        number_ > 0 && n.numResults == 1 && !isCut(n.firstResult) && !n.op->accumulation.op.empty();
     if (goesOn)
       operands.insert(operands.begin() + n.op->accumulation.operand, r_.map(n.firstResult));
     const NodeId made = b.createNode(goesOn ? n.op->accumulation.op : n.op->name, operands, attrs,
@@ -174,7 +175,7 @@ private:
   // Takes chunk k of a value: as a chunk, into its place in the whole, or into the sum.
   void take(Builder &b, ValueId v, ValueId made, int64_t k, bool isSum) {
     if (!isCut(v)) {
-      if (k > 0 && !isSum)
+      if (number_ > 0 && !isSum)
         made = helper(b, "add", {r_.map(v), made}, {}, v, k);
       r_.setMap(v, made);
       return;
@@ -184,7 +185,7 @@ private:
       return;
     const int64_t axis = region_.axes.lookup(v);
     ValueList operands{made};
-    if (k > 0)
+    if (number_ > 0)
       operands.push_back(r_.map(v));
     r_.setMap(v, helper(b, "write_part", operands,
                         {{"axis", axis},
@@ -307,6 +308,8 @@ private:
   const Graph &g_;
   const ChunkRegion &region_;
   const int64_t chunks_;
+  const llvm::ArrayRef<int64_t> only_; // the chunks that are emitted; empty: all
+  size_t number_ = 0;                  // of the chunk that is emitted, among those that are
   Rebuilder r_;
   llvm::BitVector isEmitted_; // by node outside
   llvm::DenseMap<NodeId, uint32_t> turnOf_;
@@ -322,9 +325,10 @@ private:
 
 } // namespace
 
-Graph chunked(const Graph &g, const ChunkRegion &region, int64_t chunks) {
+Graph chunked(const Graph &g, const ChunkRegion &region, int64_t chunks,
+              llvm::ArrayRef<int64_t> only) {
   ISTHMUS_CHECK(chunks >= 2 && chunks <= region.units, "a number of chunks that does not fit");
-  return Chunking(g, region, chunks).run();
+  return Chunking(g, region, chunks, only).run();
 }
 
 } // namespace isthmus

@@ -12,8 +12,11 @@
 namespace isthmus {
 
 // `chunks` is from 2 to region.units. Nodes that depend on the region and on which its other nodes
-// depend run between two turns of it: a forward and a backward part, each chunk by chunk.
-Graph chunked(const Graph &g, const ChunkRegion &region, int64_t chunks);
+// depend run between two turns of it: a forward and a backward part, each chunk by chunk. With
+// `only`, ascending numbers of chunks, the others are left out: each node has the sizes of the
+// whole, but not its results.
+Graph chunked(const Graph &g, const ChunkRegion &region, int64_t chunks,
+              llvm::ArrayRef<int64_t> only = {});
 
 // The graph in which losses have a form that can be cut (OpDef::unreduced), bit for bit.
 Graph withUnreducedLosses(const Graph &g);

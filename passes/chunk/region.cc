@@ -21,15 +21,20 @@ public:
     leastBytes_ = int64_t(double(g_.type(v).bytes()) * o_.leastShare);
     if (!takeIn(v))
       return std::nullopt;
-    while (!open_.empty()) {
-      const ValueId next = open_.front();
-      open_.erase(open_.begin());
-      const Region before = now_;
-      const std::vector<ValueId> openBefore = open_;
+    for (size_t i = 0; i < open_.size(); ++i) { // it grows
+      const ValueId next = open_[i];
+      newNodes_.clear();
+      newAxes_.clear();
+      const int64_t units = now_.units;
+      const size_t numOpen = open_.size();
       if (takeIn(next))
         continue;
-      now_ = before; // it stays whole, at the border
-      open_ = openBefore;
+      for (NodeId n : newNodes_) // it stays whole, at the border
+        now_.nodes.erase(n);
+      for (ValueId cut : newAxes_)
+        now_.axes.erase(cut);
+      now_.units = units;
+      open_.resize(numOpen);
       isKept_[next] = true;
     }
     return finish();
@@ -72,6 +77,7 @@ private:
     if (roundsSmallSum(n, f, *factor))
       return false;
     now_.nodes[id] = true;
+    newNodes_.push_back(id);
     for (size_t i = 0; i < n.operands.size(); ++i)
       if (!cut(n.operands[i], f.operands[i], *factor, /*isResult=*/false))
         return false;
@@ -120,6 +126,7 @@ private:
       return false;
     if (it == now_.axes.end()) {
       now_.axes[v] = uint32_t(*axis);
+      newAxes_.push_back(v);
       if (g_.type(v).bytes() >= leastBytes_ && g_.value(v).def)
         open_.push_back(v);
     }
@@ -127,30 +134,48 @@ private:
     return now_.units > 1;
   }
 
-  // Whether every node of the region reads values that the region makes as it makes them: cut along
-  // one axis, and no sum, which is not complete before the last chunk.
+  // Whether every node of the region is consistent, if those were before which nothing new touches.
   bool isConsistent() const {
-    return llvm::all_of(now_.nodes, [&](const auto &entry) {
-      const Node &n = g_.node(entry.first);
-      const Factors f = factorsOf(g_.call(entry.first));
-      const std::optional<uint32_t> factor = factorThatIsCut(n, f);
-      for (size_t i = 0; i < n.operands.size(); ++i) {
-        const ValueId v = n.operands[i];
-        const NodeId def = g_.value(v).def;
-        auto it = now_.axes.find(v);
-        const bool isMade = def && now_.nodes.count(def), isCut = it != now_.axes.end();
-        const std::optional<size_t> axis = Factors::axisOf(f.operands[i], *factor);
-        if ((isMade && !isCut) || (isCut && axis != std::optional<size_t>(it->second)))
+    auto readersAre = [&](ValueId v) {
+      return llvm::all_of(uses_.of(v), [&](NodeId reader) { return isConsistent(reader); });
+    };
+    for (NodeId id : newNodes_) {
+      if (!isConsistent(id))
+        return false;
+      for (uint32_t r = 0; r < g_.node(id).numResults; ++r)
+        if (!readersAre(g_.node(id).result(r)))
           return false;
-      }
-      for (uint32_t r = 0; r < n.numResults; ++r) {
-        auto it = now_.axes.find(n.result(r));
-        const std::optional<size_t> axis = Factors::axisOf(f.results[r], *factor);
-        if (it == now_.axes.end() ? axis.has_value() : axis != std::optional<size_t>(it->second))
-          return false;
-      }
-      return true;
+    }
+    return llvm::all_of(newAxes_, [&](ValueId v) {
+      const NodeId def = g_.value(v).def;
+      return (!def || isConsistent(def)) && readersAre(v);
     });
+  }
+
+  // Whether the node, if it is of the region, reads values that the region makes as it makes them:
+  // cut along one axis, and no sum, which is not complete before the last chunk.
+  bool isConsistent(NodeId id) const {
+    if (!now_.nodes.count(id))
+      return true;
+    const Node &n = g_.node(id);
+    const Factors f = factorsOf(g_.call(id));
+    const std::optional<uint32_t> factor = factorThatIsCut(n, f);
+    for (size_t i = 0; i < n.operands.size(); ++i) {
+      const ValueId v = n.operands[i];
+      const NodeId def = g_.value(v).def;
+      auto it = now_.axes.find(v);
+      const bool isMade = def && now_.nodes.count(def), isCut = it != now_.axes.end();
+      const std::optional<size_t> axis = Factors::axisOf(f.operands[i], *factor);
+      if ((isMade && !isCut) || (isCut && axis != std::optional<size_t>(it->second)))
+        return false;
+    }
+    for (uint32_t r = 0; r < n.numResults; ++r) {
+      auto it = now_.axes.find(n.result(r));
+      const std::optional<size_t> axis = Factors::axisOf(f.results[r], *factor);
+      if (it == now_.axes.end() ? axis.has_value() : axis != std::optional<size_t>(it->second))
+        return false;
+    }
+    return true;
   }
 
   ChunkRegion finish() const {
@@ -168,7 +193,10 @@ private:
   const Uses &uses_;
   const RegionOptions &o_;
   Region now_;
-  std::vector<ValueId> open_; // cut values that are large
+  std::vector<ValueId> open_; // cut values that are large; those before the current one are done
+  // Since the last value was taken in.
+  std::vector<NodeId> newNodes_;
+  std::vector<ValueId> newAxes_;
   llvm::DenseMap<ValueId, bool> isKept_;
   int64_t leastBytes_ = 0;
 };

@@ -119,7 +119,8 @@ static std::vector<std::optional<uint32_t>> axesOfExamples(const Graph &g) {
   return axes;
 }
 
-llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number) {
+llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number,
+                                     llvm::ArrayRef<int64_t> only) {
   auto batch = batchOf(given, number);
   if (!batch)
     return batch.takeError();
@@ -142,7 +143,7 @@ llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number) {
     region->units = std::gcd(region->units, *batch); // whole examples
     if (region->units < number)
       continue;
-    g = chunked(g, *region, number);
+    g = chunked(g, *region, number, only);
     axes = axesOfExamples(g);
     i = uint32_t(-1); // other nodes have other places now
   }

@@ -65,7 +65,10 @@ struct CompileOptions {
   // smallest arena adds no more than the cost, and other plans may cost anything.
   std::optional<double> mostAdded;
   bool findsKnee = false; // of the price curve, even if a budget is met
-  double effort = 0;      // see plan::SearchOptions
+  // A step over several devices whose graph would have more nodes is only simulated, unless a plan
+  // is searched for: the result is figures alone.
+  int64_t mostNodes = INT64_MAX;
+  double effort = 0; // see plan::SearchOptions
   uint64_t seed = 0; // for the search
   // Measures the errors of inverses; null: they are not measured. A value whose inverse has an
   // error above `mostInverseError`, as a share of the value's largest element, is not inverted.
@@ -92,7 +95,7 @@ struct CompiledProgram : Program {
 };
 
 struct Compiled {
-  Graph graph; // ready to run
+  Graph graph; // ready to run; empty if the step was only simulated
   // Of the graph on one device. With several, `programs` run, each in an arena of its own, and this
   // has the largest arena and peak of theirs alone.
   Layout layout;

@@ -3,8 +3,8 @@
 #include "ir/check.h"
 #include "ir/place.h"
 #include "passes/chunk/request.h"
-#include "passes/stages/cut.h"
 #include "llvm/ADT/STLExtras.h"
+#include <limits>
 
 namespace isthmus {
 namespace {
@@ -14,8 +14,10 @@ std::string stageName(uint32_t stage) { return "stage:" + std::to_string(stage);
 
 class Division {
 public:
-  Division(const Graph &original, const CompileOptions &o, const Target &target)
-      : original_(original), o_(o), s_(o.stages ? *o.stages : StageOptions()), target_(target) {}
+  Division(const Graph &original, const CompileOptions &o, const Target &target, CutAgain &again,
+           bool isSampled)
+      : original_(original), o_(o), s_(o.stages ? *o.stages : StageOptions()), target_(target),
+        again_(again), isSampled_(isSampled) {}
 
   llvm::Expected<DividedStep> run() {
     if (llvm::Error e = assignStages())
@@ -54,15 +56,20 @@ private:
       CutOptions options;
       options.stages = out_.numStages = s_.stages;
       options.shares = s_.shares.empty() ? sharesBySpeed() : s_.shares;
+      options.most = again_.most;
       options.ends = s_.ends;
       auto cut = cutIntoStages(g, target_, options);
       if (!cut)
         return cut.takeError();
-      out_.stageOf = std::move(cut->stageOf);
+      out_.stageOf = cut->stageOf;
+      out_.cut = std::move(*cut);
       out_.devices = given();
       for (uint32_t s = 0; s < out_.numStages && s_.machine.devices.empty(); ++s)
         out_.devices.push_back("cpu:" + std::to_string(s));
     }
+    again_.last = out_.cut.value_or(Cut());
+    again_.lastDevices = out_.devices;
+    again_.filled.clear();
     if (out_.devices.size() > out_.numStages)
       return makeError("{0} devices were given for {1} stages; expected as many, or fewer, which "
                        "then have several stages each",
@@ -80,8 +87,10 @@ private:
         g.editNode(NodeId(i)).device = nameOf(i);
     };
     setDevices([&](uint32_t i) { return stageName(out_.stageOf[i]); });
-    if (const int64_t number = numMicroBatches(); number > 1) {
-      auto cut = inMicroBatches(g, number);
+    const int64_t number = numMicroBatches(original_, o_, out_.numStages);
+    if (number > 1) {
+      const BatchSample sample(examplesOf(g), number);
+      auto cut = isSampled_ ? inMicroBatches(g, number, sample.numbers) : inMicroBatches(g, number);
       if (!cut)
         return cut.takeError();
       if (llvm::Error e = out_.numStages > 1 ? checkNothingIsWhole(*cut) : llvm::Error::success()) {
@@ -90,6 +99,9 @@ private:
         o_.note("the stages run one after the other: " + plainMessage(std::move(e)));
       } else {
         g = std::move(*cut);
+        out_.batches = sample;
+        if (o_.microBatches < 2 && again_.most.empty())
+          o_.note("the step runs in " + std::to_string(number) + " micro-batches (--microbatches)");
       }
     }
     out_.stageOf.clear();
@@ -109,16 +121,6 @@ private:
     }
     out_.graph = std::move(g);
     return llvm::Error::success();
-  }
-
-  // As many as asked for; else four for each stage, if there are so many examples.
-  int64_t numMicroBatches() const {
-    if (o_.microBatches > 0 || out_.numStages < 2 || !o_.stages)
-      return o_.microBatches;
-    const int64_t number = std::min<int64_t>(4 * out_.numStages, examplesOf(original_));
-    if (number > 1)
-      o_.note("the step runs in " + std::to_string(number) + " micro-batches (--microbatches)");
-    return number;
   }
 
   // A node that needs the whole batch, in the middle, would make all micro-batches wait for it.
@@ -155,14 +157,39 @@ private:
   const CompileOptions &o_;
   const StageOptions s_;
   const Target &target_;
+  CutAgain &again_;
+  const bool isSampled_;
   DividedStep out_;
 };
 
 } // namespace
 
 llvm::Expected<DividedStep> dividedStep(const Graph &original, const CompileOptions &o,
-                                        const Target &target) {
-  return Division(original, o, target).run();
+                                        const Target &target, CutAgain &again,
+                                        bool isSampled) {
+  return Division(original, o, target, again, isSampled).run();
+}
+
+bool CutAgain::tighten() {
+  bool isTighter = false;
+  if (!last.keepsLimits)
+    return false;
+  most.resize(last.seconds.size(), std::numeric_limits<double>::infinity());
+  for (size_t s = 0; s < most.size(); ++s)
+    if (const auto it = filled.find(lastDevices[s % lastDevices.size()]);
+        it != filled.end() && it->second > 1) {
+      constexpr double kSpare = 0.98; // bytes are not quite proportional to costs
+      most[s] = std::min(most[s], kSpare * last.seconds[s] / it->second);
+      isTighter = true;
+    }
+  return isTighter;
+}
+
+// As many as asked for; else four for each stage, if there are so many examples.
+int64_t numMicroBatches(const Graph &original, const CompileOptions &o, uint32_t numStages) {
+  if (o.microBatches > 0 || numStages < 2 || !o.stages)
+    return o.microBatches;
+  return std::min<int64_t>(4 * numStages, examplesOf(original));
 }
 
 } // namespace isthmus

@@ -17,8 +17,18 @@ struct StageFigures {
   std::string device;
   int64_t baselinePeakBytes = 0, predictedPeakBytes = 0, arenaBytes = 0, persistentBytes = 0,
           outputBytes = 0;
-  double busySeconds = 0; // computing, by the simulator
+  // By the simulator: the time in which it computes, and that in which it waits before its first
+  // node, between nodes, and behind its last one.
+  double busySeconds = 0, waitBefore = 0, waitBetween = 0, waitAfter = 0;
   size_t nodes = 0;
+};
+
+// How evenly the step is divided, before anything is recomputed; seconds, and relative to the
+// stages' shares (Cut::seconds).
+struct CutFigures {
+  uint32_t slowestStage = 0;
+  double slowest = 0, mean = 0;
+  double bound = 0; // no cut has a slowest stage that takes less
 };
 
 // With stages, the peaks, arena and persistent bytes are the largest of those of the devices.
@@ -53,6 +63,7 @@ struct Figures {
   double simulatedSeconds = 0;      // of the step
   double bubble = 0;                // the share of the devices' time in which they wait
   size_t messages = 0;
+  std::optional<CutFigures> cut; // none: devices were named by hand
 };
 
 // The figures of a plan for a problem, with or without a graph.

@@ -35,6 +35,9 @@ static void addStages(Json &j, const Figures &f) {
     stage["arena_bytes"] = s.arenaBytes;
     stage["persistent_bytes"] = s.persistentBytes;
     stage["busy_seconds"] = jsonNumber(s.busySeconds);
+    stage["wait_before_seconds"] = jsonNumber(s.waitBefore);
+    stage["wait_between_seconds"] = jsonNumber(s.waitBetween);
+    stage["wait_after_seconds"] = jsonNumber(s.waitAfter);
     stage["nodes"] = s.nodes;
     j["stages"].push_back(std::move(stage));
   }
@@ -43,6 +46,12 @@ static void addStages(Json &j, const Figures &f) {
   j["messages"] = f.messages;
   j["predicted_step_seconds"] = jsonNumber(f.simulatedSeconds);
   j["bubble"] = jsonNumber(f.bubble);
+  j["cut"] = nullptr;
+  if (f.cut)
+    j["cut"] = {{"slowest_stage", f.cut->slowestStage},
+                {"slowest_seconds", jsonNumber(f.cut->slowest)},
+                {"mean_seconds", jsonNumber(f.cut->mean)},
+                {"bound_seconds", jsonNumber(f.cut->bound)}};
 }
 
 Json figuresJson(const Figures &f) {

@@ -2,6 +2,7 @@
 
 #include "ir/builder.h"
 #include "ir/check.h"
+#include "ir/place.h"
 #include "passes/rebuild.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -55,16 +56,11 @@ private:
   void emitNode(NodeId id) {
     if (first_[id.index])
       return clone(id);
-    first_[id.index] = isWaitForSend(id) ? copyWait(id) : r_.copyNode(id);
+    first_[id.index] = isWaitForSend(g_, g_.node(id)) ? copyWait(id) : r_.copyNode(id);
     if (g_.node(id).phase == Phase::Backward)
       lastBackward_ = first_[id.index];
     isInOrder_ &= !last_ || last_ < id;
     last_ = id;
-  }
-
-  bool isWaitForSend(NodeId id) const {
-    const Node &n = g_.node(id);
-    return n.op->is(kWait) && g_.node(g_.value(n.operands[1]).def).op->is(kSend);
   }
 
   // A wait for a send holds the instance that is sent, not the newest one.

@@ -20,14 +20,9 @@ namespace {
 
 class Scheduler {
 public:
-  Scheduler(const Graph &g, const GraphProblem &p, const PlaceProblem &place)
-      : g_(g), p_(p), place_(place), problem_(place.problem) {
-    for (uint32_t i = 0; i < g.numNodes(); ++i)
-      if (const Node &n = g.node(NodeId(i)); n.is(StandIn::Chunk)) {
-        hasBatches_ = true;
-        lastBatch_ = std::max(lastBatch_, n.from.chunk);
-      }
-  }
+  Scheduler(const Graph &g, const GraphProblem &p, const PlaceProblem &place,
+            std::optional<uint32_t> lastBatch)
+      : g_(g), p_(p), place_(place), problem_(place.problem), lastBatch_(lastBatch) {}
 
   plan::Schedule run(CheckpointMode mode) {
     plan::Schedule out;
@@ -57,8 +52,8 @@ private:
     if (op.isView() && isThere_[op.inputs[op.viewOf].op])
       return false;
     const Node &n = g_.node(p_.nodeOf(whole));
-    const bool isOfBatch = n.is(StandIn::Chunk) || !hasBatches_;
-    const bool isLast = !hasBatches_ || n.from.chunk == lastBatch_;
+    const bool isOfBatch = n.is(StandIn::Chunk) || !lastBatch_;
+    const bool isLast = !lastBatch_ || n.from.chunk == *lastBatch_;
     return isOfBatch && !(mode == CheckpointMode::ExceptLast && isLast);
   }
 
@@ -88,16 +83,28 @@ private:
   const GraphProblem &p_;
   const PlaceProblem &place_;
   const plan::Problem &problem_;
-  bool hasBatches_ = false;
-  uint32_t lastBatch_ = 0;
+  const std::optional<uint32_t> lastBatch_;
   std::vector<bool> isThere_; // by op
 };
 
 } // namespace
 
+std::optional<uint32_t> lastMicroBatch(const Graph &g) {
+  std::optional<uint32_t> last;
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    if (const Node &n = g.node(NodeId(i)); n.is(StandIn::Chunk))
+      last = std::max(last.value_or(0), n.from.chunk);
+  return last;
+}
+
+plan::Schedule inCheckpointMode(const Graph &g, const GraphProblem &p, const PlaceProblem &place,
+                                CheckpointMode mode, std::optional<uint32_t> lastMicroBatch) {
+  return Scheduler(g, p, place, lastMicroBatch).run(mode);
+}
+
 plan::Schedule checkpointed(const Graph &g, const GraphProblem &p, const PlaceProblem &place,
                             CheckpointMode mode) {
-  Scheduler scheduler(g, p, place);
+  Scheduler scheduler(g, p, place, lastMicroBatch(g));
   plan::Schedule best = scheduler.run(CheckpointMode::Never);
   int64_t least = plan::evaluate(place.problem, best).peakBytes;
   for (CheckpointMode m : {CheckpointMode::ExceptLast, CheckpointMode::Always}) {

@@ -19,4 +19,9 @@ llvm::StringRef checkpointModeName(CheckpointMode m); // "always", "except_last"
 plan::Schedule checkpointed(const Graph &g, const GraphProblem &p, const PlaceProblem &place,
                             CheckpointMode mode);
 
+// The schedule of the mode itself, whatever it needs.
+plan::Schedule inCheckpointMode(const Graph &g, const GraphProblem &p, const PlaceProblem &place,
+                                CheckpointMode mode, std::optional<uint32_t> lastMicroBatch);
+std::optional<uint32_t> lastMicroBatch(const Graph &g); // none without micro-batches
+
 } // namespace isthmus

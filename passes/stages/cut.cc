@@ -1,6 +1,7 @@
 #include "passes/stages/cut.h"
 
 #include "ir/spelling.h"
+#include "passes/stages/cut_bound.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include <deque>
@@ -166,8 +167,7 @@ private:
     seconds_.assign(numPlaces_ + 1, 0); // before each place, in all
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       seconds_[place_[i] + 1] += t_.seconds(g_.call(NodeId(i)));
-    for (uint32_t p = 0; p < numPlaces_; ++p)
-      dearest_ = std::max(dearest_, seconds_[p + 1]);
+    places_.seconds.assign(seconds_.begin() + 1, seconds_.end());
     std::partial_sum(seconds_.begin(), seconds_.end(), seconds_.begin());
     // Bytes of the values that a cut before each place separates from a later reader.
     std::vector<int64_t> change(numPlaces_ + 2, 0);
@@ -176,6 +176,11 @@ private:
       if (isForward(NodeId(i)))
         for (ValueId v : g_.node(NodeId(i)).operands)
           lastReader[v.index] = std::max(lastReader[v.index], place_[i]);
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      for (ValueId v : g_.node(NodeId(i)).operands)
+        if (const NodeId def = g_.value(v).def; isForward(NodeId(i)) && isForward(def))
+          if (place_[def.index] < place_[i])
+            places_.edges.push_back({place_[def.index], place_[i]});
     for (uint32_t v = 0; v < g_.numValues(); ++v)
       if (const NodeId def = g_.value(ValueId(v)).def;
           isForward(def) && lastReader[v] > place_[def.index]) {
@@ -192,11 +197,18 @@ private:
     return o_.shares[stage] / std::accumulate(o_.shares.begin(), o_.shares.end(), 0.0);
   }
 
-  // Whether each stage may take at most its share of `seconds`.
+  // The cost that the stage may have if none is to take longer than `seconds`.
+  double mostOf(uint32_t stage, double seconds) const {
+    if (!o_.most.empty() && hasLimits_)
+      seconds = std::min(seconds, o_.most[stage]);
+    return seconds * share(stage) * o_.stages;
+  }
+
+  // Whether no stage need take longer than `seconds`.
   bool fits(double seconds) const {
     uint32_t at = 0;
     for (uint32_t s = 0; s < o_.stages && at < numPlaces_; ++s)
-      at = furthest(at, seconds * share(s));
+      at = furthest(at, mostOf(s, seconds));
     return at >= numPlaces_;
   }
   // The end of the longest run from `begin` that takes at most `seconds`.
@@ -208,18 +220,20 @@ private:
   }
 
   // By stage, where it ends. Stages that would be empty take one place.
-  std::vector<uint32_t> bestEnds() const {
+  std::vector<uint32_t> bestEnds() {
     double low = 0, high = seconds_.back() * o_.stages + 1e-30;
+    hasLimits_ = true;
+    hasLimits_ = fits(high);
     for (int i = 0; i < 100 && high - low > 1e-9 * high; ++i) {
       const double middle = (low + high) / 2;
       (fits(middle) ? high : low) = middle;
     }
-    constexpr double kSlack = 1.02;
+    constexpr double kSlack = 1.01;
     return cheapestWithin(high * kSlack);
   }
 
-  // The ends with the fewest bytes between stages, where each stage takes at most its share of
-  // `seconds`; by dynamic programming over stages and ends.
+  // The ends with the fewest bytes between stages, where no stage takes longer than `seconds`; by
+  // dynamic programming over stages and ends.
   std::vector<uint32_t> cheapestWithin(double seconds) const {
     const uint32_t n = numPlaces_, k = o_.stages;
     std::vector<int64_t> now(n + 1, kFar), next(n + 1);
@@ -233,7 +247,7 @@ private:
         while (!window.empty() && now[window.back()] >= now[end - 1])
           window.pop_back();
         window.push_back(end - 1);
-        const double most = seconds * share(s) * (1 + 1e-9);
+        const double most = mostOf(s, seconds) * (1 + 1e-9);
         // A stage of one place is allowed whatever it takes: nothing can be cut from it.
         while (begin + 1 < end && seconds_[end] - seconds_[begin] > most)
           ++begin;
@@ -282,10 +296,15 @@ private:
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       cut.stageOf.push_back(
           uint32_t(llvm::upper_bound(ends, place_[i]) - ends.begin()));
-    for (uint32_t s = 0; s < ends.size(); ++s)
-      cut.slowestSeconds =
-          std::max(cut.slowestSeconds, seconds_[ends[s]] - seconds_[s ? ends[s - 1] : 0]);
-    cut.boundSeconds = std::max(seconds_.back() / double(o_.stages), dearest_);
+    std::vector<double> weights; // shares, as multiples of their mean
+    for (uint32_t s = 0; s < ends.size(); ++s) {
+      const double weight = share(s) * o_.stages;
+      weights.push_back(weight);
+      cut.seconds.push_back((seconds_[ends[s]] - seconds_[s ? ends[s - 1] : 0]) / weight);
+    }
+    cut.keepsLimits = o_.most.empty() || hasLimits_;
+    cut.meanSeconds = seconds_.back() / double(o_.stages);
+    cut.boundSeconds = std::max(cut.meanSeconds, leastSlowestStage(places_, weights));
     return cut;
   }
 
@@ -301,8 +320,9 @@ private:
   std::vector<bool> isSeed_; // by node
   uint32_t numPlaces_ = 0;
   std::vector<double> seconds_; // before each place, in all
-  double dearest_ = 0;          // of the places
+  PlacesToCut places_;
   std::vector<int64_t> crossing_;
+  bool hasLimits_ = false; // whether some cut keeps CutOptions::most
 };
 
 } // namespace

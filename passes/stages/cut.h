@@ -8,27 +8,39 @@
 
 #include "ir/graph.h"
 #include "ir/target.h"
+#include <algorithm>
 
 namespace isthmus {
 
 struct Cut {
   std::vector<uint32_t> stageOf; // by node
-  double slowestSeconds = 0;     // of the stages
-  // No cut has a slowest stage that takes less: neither the whole divided by the number of stages,
-  // nor the dearest forward node with the backward nodes that go with it.
+  // By stage: its cost, divided by its share of the cost and the number of stages. So stages of
+  // equal shares have their cost, and a device of twice the speed half of it.
+  std::vector<double> seconds;
+  double meanSeconds = 0; // if all took as long
+  bool keepsLimits = true;  // CutOptions::most
+  // No cut has a slowest stage that takes less: it is the mean at least, and what cut_bound.h says
+  // of forward nodes with the backward nodes that go with them.
   double boundSeconds = 0;
+
+  uint32_t slowest() const {
+    return uint32_t(std::max_element(seconds.begin(), seconds.end()) - seconds.begin());
+  }
 };
 
 struct CutOptions {
   uint32_t stages = 2;
   // Each stage's share of the cost, relative to the others; empty: all alike.
   std::vector<double> shares;
+  // The most that each stage may take, in Cut::seconds, because of the memory of its device; empty:
+  // no limit. Limits that no cut keeps are not kept.
+  std::vector<double> most;
   // Names of values, one fewer than stages: a stage ends behind the node that makes each. Replaces
   // the shares.
   std::vector<std::string> ends;
 };
 
-// The least slowest stage that runs of the forward order allow; among the cuts within 2 % of it,
+// The least slowest stage that runs of the forward order allow; among the cuts within 1 % of it,
 // that with the fewest bytes between stages. `g` has no stand-ins. Errors: more stages than forward
 // nodes, a name that is no forward value, or one that comes before that of an earlier stage.
 llvm::Expected<Cut> cutIntoStages(const Graph &g, const Target &t, const CutOptions &o);

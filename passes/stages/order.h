@@ -1,21 +1,12 @@
-// Orders of a pipeline: which micro-batch each device works on, and when.
+// A graph in micro-batches in the order of a pipeline.
 #pragma once
 
 #include "ir/graph.h"
 #include "ir/target.h"
 #include "passes/stages/machine.h"
+#include "passes/stages/task_order.h"
 
 namespace isthmus {
-
-enum class StageOrder : uint8_t {
-  GPipe,       // all micro-batches forward, then all backward (Huang et al., GPipe, 2019)
-  OneFOneB,    // backward as soon as possible (PipeDream-flush, Narayanan et al., 2021)
-  Interleaved, // the same where a device has several stages (Megatron-LM, Narayanan et al., 2021)
-  ZeroBubble   // gradients of weights wait for a bubble (H1 of Qi et al., Zero Bubble, 2023)
-};
-constexpr StageOrder kStageOrders[] = {StageOrder::GPipe, StageOrder::OneFOneB,
-                                       StageOrder::Interleaved, StageOrder::ZeroBubble};
-llvm::StringRef stageOrderName(StageOrder o); // "gpipe", "1f1b", "interleaved", "zero-bubble"
 
 struct OrderOptions {
   StageOrder order = StageOrder::OneFOneB;
@@ -30,6 +21,9 @@ struct OrderOptions {
 struct OrderedGraph {
   Graph graph;
   std::vector<uint32_t> stageOf; // by node of `graph`
+  PipelineTasks tasks;
+  static constexpr uint32_t kNoTask = ~0u;
+  std::vector<uint32_t> taskOf; // by node of `graph`
 };
 OrderedGraph inPipelineOrder(const Graph &g, const std::vector<uint32_t> &stageOf,
                              const Target &t, const OrderOptions &o);

@@ -17,14 +17,13 @@ public:
   std::vector<PlaceProblem> run() {
     findPlaces();
     out_.resize(places_.count());
-    now_.resize(places_.count());
+    now_.assign(p_.problem.ops.size(), kNone);
+    inputs_.resize(places_.count());
     lastStart_.resize(places_.count());
     for (PlaceProblem &out : out_) {
       out.problem.alignment = p_.problem.alignment;
       out.problem.order = p_.problem.order;
     }
-    for (std::vector<uint32_t> &now : now_)
-      now.assign(p_.problem.ops.size(), kNone);
     for (plan::OpIndex i = 0; i < p_.problem.ops.size(); ++i)
       if (!isInput(i))
         addInputs(i);
@@ -37,7 +36,7 @@ public:
         fill(i);
     for (const plan::Read &r : p_.problem.outputs)
       if (!isInput(r.op))
-        out_[placeOf_[r.op]].problem.outputs.push_back({now_[placeOf_[r.op]][r.op], r.output});
+        out_[placeOf_[r.op]].problem.outputs.push_back({now_[r.op], r.output});
     return std::move(out_);
   }
 
@@ -62,12 +61,12 @@ private:
 
   void addInputs(plan::OpIndex i) {
     for (const plan::Read &r : p_.problem.ops[i].inputs)
-      if (isInput(r.op) && now_[placeOf_[i]][r.op] == kNone)
-        add(placeOf_[i], r.op);
+      if (isInput(r.op) && now(placeOf_[i], r.op) == kNone)
+        inputs_[placeOf_[i]][r.op] = add(placeOf_[i], r.op);
   }
 
   void number(plan::OpIndex i) {
-    add(placeOf_[i], i);
+    now_[i] = add(placeOf_[i], i);
     const Node *n = nodeOf(i);
     if (!n || !n->op->is(kSend))
       return;
@@ -75,7 +74,7 @@ private:
     plan::Op started;
     started.name = p_.problem.ops[i].name + " (started)";
     started.phase = p_.problem.ops[i].phase;
-    started.inputs = {{now_[placeOf_[i]][i], 0}};
+    started.inputs = {{now_[i], 0}};
     started.outputBytes = {0};
     started.recomputable = false;
     startedOf_[i] = uint32_t(out.problem.ops.size());
@@ -83,11 +82,19 @@ private:
     out.whole.push_back(PlaceProblem::kStarted);
   }
 
-  void add(uint32_t place, plan::OpIndex op) {
+  uint32_t add(uint32_t place, plan::OpIndex op) {
     PlaceProblem &out = out_[place];
-    now_[place][op] = uint32_t(out.problem.ops.size());
     out.problem.ops.push_back(p_.problem.ops[op]);
     out.whole.push_back(op);
+    return uint32_t(out.whole.size() - 1);
+  }
+
+  // The op of the place's part; kNone if it is not there.
+  uint32_t now(uint32_t place, plan::OpIndex op) const {
+    if (!isInput(op))
+      return placeOf_[op] == place ? now_[op] : kNone;
+    const auto it = inputs_[place].find(op);
+    return it == inputs_[place].end() ? kNone : it->second;
   }
 
   const Node *nodeOf(plan::OpIndex op) const {
@@ -96,25 +103,25 @@ private:
 
   void fill(plan::OpIndex i) {
     const uint32_t place = placeOf_[i];
-    plan::Op &op = out_[place].problem.ops[now_[place][i]];
+    plan::Op &op = out_[place].problem.ops[now_[i]];
     const Node *n = nodeOf(i);
     if (n && n->op->is(kReceive))
       op.inputs.clear(); // the token comes from another place
     // It reads the send alone, which holds what is sent. Nothing reads it, and it has to run: it is
     // an output, of no bytes and no view.
-    if (n && isWaitForSend(*n)) {
+    if (n && isWaitForSend(g_, *n)) {
       op.inputs.erase(op.inputs.begin());
       op.viewOf = plan::Op::kNoView;
       op.outputBytes = {0};
-      out_[place].problem.outputs.push_back({now_[place][i], 0});
+      out_[place].problem.outputs.push_back({now_[i], 0});
     }
     for (plan::Read &r : op.inputs) {
-      ISTHMUS_CHECK(now_[place][r.op] != kNone, "an op reads what another place has");
-      r.op = now_[place][r.op];
+      r.op = now(place, r.op);
+      ISTHMUS_CHECK(r.op != kNone, "an op reads what another place has");
     }
     if (op.of != plan::Op::kNone)
-      op.of = now_[place][op.of];
-    if (!n || !(n->op->isMessage() || isWaitForSend(*n)))
+      op.of = now(place, op.of);
+    if (!n || !(n->op->isMessage() || isWaitForSend(g_, *n)))
       return;
     if (n->op->is(kSend)) {
       op.viewOf = 0;
@@ -127,11 +134,7 @@ private:
     if (n->op->is(kSend))
       last = plan::Read{startedOf_[i], 0};
     else if (n->op->is(kReceive))
-      last = plan::Read{now_[place][i], 1};
-  }
-
-  bool isWaitForSend(const Node &n) const {
-    return n.op->is(kWait) && g_.node(g_.value(n.operands[1]).def).op->is(kSend);
+      last = plan::Read{now_[i], 1};
   }
 
   const Graph &g_;
@@ -139,7 +142,8 @@ private:
   const Places &places_;
   std::vector<uint32_t> placeOf_; // by op
   std::vector<PlaceProblem> out_;
-  std::vector<std::vector<uint32_t>> now_; // by place and op of the whole: the op of the part
+  std::vector<uint32_t> now_; // by op of the whole that is no input: the op of the part
+  std::vector<llvm::DenseMap<plan::OpIndex, uint32_t>> inputs_; // by place: the same for inputs
   llvm::DenseMap<plan::OpIndex, uint32_t> startedOf_; // by send
   std::vector<std::optional<plan::Read>> lastStart_; // by place: the token of its last message
 };

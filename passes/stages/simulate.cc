@@ -1,7 +1,6 @@
 #include "passes/stages/simulate.h"
 
 #include "ir/place.h"
-#include "llvm/ADT/DenseMap.h"
 
 namespace isthmus {
 
@@ -12,45 +11,66 @@ double StepTimes::bubble() const {
   return seconds > 0 ? 1 - busy / (seconds * double(places.size())) : 0;
 }
 
+StepClock::StepClock(const std::vector<std::string> &devices, const Machine &machine)
+    : devices_(devices), machine_(machine), places_(devices.size()) {
+  for (const std::string &device : devices)
+    speeds_.push_back(machine.speedOf(device));
+}
+
+void StepClock::compute(uint32_t place, double seconds) {
+  PlaceTimes &p = places_[place];
+  if (p.busy == 0)
+    p.begin = p.end;
+  p.end += seconds / speeds_[place];
+  p.busy += seconds / speeds_[place];
+}
+
+double StepClock::send(uint32_t from, uint32_t to, int64_t bytes) {
+  const auto [it, isNew] = links_.try_emplace({from, to});
+  if (isNew)
+    it->second.times = machine_.linkOf(devices_[from], devices_[to]);
+  double &free = it->second.free;
+  return free = std::max(free, now(from)) + it->second.times.secondsOf(bytes);
+}
+
+void StepClock::wait(uint32_t place, double until) {
+  places_[place].end = std::max(places_[place].end, until);
+}
+
+StepTimes StepClock::times() const {
+  StepTimes out;
+  out.places = places_;
+  for (const PlaceTimes &p : places_)
+    out.seconds = std::max(out.seconds, p.end);
+  return out;
+}
+
 // The list has every send before its receive, and every wait behind both ends: one pass suffices.
 StepTimes simulateStep(const Graph &g, const Target &t, const Machine &machine) {
   const Places places(g);
-  StepTimes times;
-  times.places.resize(places.count());
-  std::vector<double> clock(places.count(), 0);
-  llvm::DenseMap<std::pair<uint32_t, uint32_t>, double> linkFree;
+  StepClock clock(places.names(), machine);
   std::vector<double> complete(g.numNodes(), 0); // by send: when its message has arrived
   std::vector<double> taken(g.numNodes(), 0);    // by send: when it was received
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
     const uint32_t place = places.of(NodeId(i));
-    double &now = clock[place];
     if (n.op->is(kSend)) {
       const uint32_t to = places.find(n.attrs.getString("to")).value_or(place);
-      double &free = linkFree[{place, to}];
-      free = std::max(free, now) + machine.linkOf(places.name(place), n.attrs.getString("to"))
-                                       .secondsOf(g.type(n.operands[0]).bytes());
-      complete[i] = free;
+      complete[i] = clock.send(place, to, g.type(n.operands[0]).bytes());
     } else if (n.op->is(kReceive)) {
       if (!n.operands.empty())
-        taken[g.value(n.operands[0]).def.index] = now;
+        taken[g.value(n.operands[0]).def.index] = clock.now(place);
     } else if (n.op->is(kWait)) {
       NodeId start = g.value(n.operands[1]).def;
       if (g.node(start).op->is(kReceive) && !g.node(start).operands.empty())
         start = g.value(g.node(start).operands[0]).def;
       if (g.node(start).op->is(kSend))
-        now = std::max({now, complete[start.index], taken[start.index]});
+        clock.wait(place, std::max(complete[start.index], taken[start.index]));
     } else {
-      const double seconds =
-          t.seconds(g.call(NodeId(i))) / machine.speedOf(places.name(place));
-      now += seconds;
-      times.places[place].busy += seconds;
+      clock.compute(place, t.seconds(g.call(NodeId(i))));
     }
-    times.places[place].end = now;
   }
-  for (const PlaceTimes &p : times.places)
-    times.seconds = std::max(times.seconds, p.end);
-  return times;
+  return clock.times();
 }
 
 } // namespace isthmus

@@ -3,14 +3,16 @@
 
 #include "ir/target.h"
 #include "passes/stages/machine.h"
+#include "llvm/ADT/DenseMap.h"
 #include <vector>
 
 namespace isthmus {
 
 // What one device does in a step, in seconds from its beginning.
 struct PlaceTimes {
-  double busy = 0; // computing
-  double end = 0;  // when its last node is done
+  double begin = 0; // when it first computes
+  double busy = 0;  // computing
+  double end = 0;   // when its last node is done
 };
 struct StepTimes {
   std::vector<PlaceTimes> places;
@@ -19,9 +21,34 @@ struct StepTimes {
   double bubble() const;
 };
 
+// The clocks of devices and of the links between them.
+class StepClock {
+public:
+  StepClock(const std::vector<std::string> &devices, const Machine &machine);
+
+  double now(uint32_t place) const { return places_[place].end; }
+  // `seconds` are those of the target.
+  void compute(uint32_t place, double seconds);
+  // Returns when the message will have arrived. It takes the link behind those before it.
+  double send(uint32_t from, uint32_t to, int64_t bytes);
+  void wait(uint32_t place, double until);
+
+  StepTimes times() const;
+
+private:
+  struct Link {
+    LinkTimes times;
+    double free = 0;
+  };
+  const std::vector<std::string> &devices_;
+  const Machine &machine_;
+  std::vector<double> speeds_; // by place
+  std::vector<PlaceTimes> places_;
+  llvm::DenseMap<std::pair<uint32_t, uint32_t>, Link> links_; // from, to
+};
+
 // `g` has messages; each device runs its nodes in their order. A message takes the link from the
-// moment at which it is sent, behind those before it on the same link; it is received once both
-// ends have come to it.
+// moment at which it is sent; it is received once both ends have come to it.
 StepTimes simulateStep(const Graph &g, const Target &t, const Machine &machine);
 
 } // namespace isthmus

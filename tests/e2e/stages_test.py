@@ -255,6 +255,36 @@ class Files(Stages):
         self.assertTrue(os.path.exists(self.path("w.safetensors")))
 
 
+class Explained(Stages):
+    def test_what_bounds_the_step(self):
+        model = self.net("mlp", "mlp", "--depth=8", "--width=256", "--shape=256", "--batch=64")
+        common = ["explain", model, LOSS, ONE, "--microbatches=8"]
+        r = self.run_ok(*common, "--stages=2")
+        for wanted in ("is the slowest", "before their first node", "works longest"):
+            self.assertIn(wanted, r.out.decode())
+        figures = json.loads(self.run_ok(*common, "--stages=4", "--balance=5,1,1,1", "--json").out.decode())
+        self.assertGreaterEqual(figures["cut"]["slowest_seconds"], figures["cut"]["bound_seconds"])
+        self.assertGreaterEqual(figures["cut"]["bound_seconds"], figures["cut"]["mean_seconds"])
+        step = figures["predicted_step_seconds"]
+        for s in figures["stages"]:
+            parts = [s["busy_seconds"]] + [s[f"wait_{w}_seconds"] for w in ("before", "between", "after")]
+            self.assertTrue(all(p >= 0 for p in parts))
+            self.assertAlmostEqual(sum(parts), step, delta=1e-9 * step)
+        waits = sum(s["wait_before_seconds"] + s["wait_between_seconds"] + s["wait_after_seconds"] for s in figures["stages"])
+        self.assertAlmostEqual(waits / (4 * step), figures["bubble"], places=9)
+
+    def test_a_step_that_is_too_large_to_be_built(self):
+        model = self.net("mlp", "mlp", "--depth=128", "--width=16", "--shape=16", "--batch=1024")
+        r = self.report("opt", model, LOSS, ONE, "--stages=128", "--microbatches=1024", "--schedule=1f1b", "--checkpoint=always")
+        self.assertEqual(len(r["stages"]), 128)
+        self.assertGreater(r["nodes"], 1_000_000)
+        # One message forward and one back, for each micro-batch, between two stages.
+        self.assertEqual(r["messages"], 2 * 127 * 1024)
+        # The first stages have more micro-batches under way.
+        self.assertGreater(r["stages"][1]["predicted_peak_bytes"], r["stages"][126]["predicted_peak_bytes"])
+        self.assertLess(r["plan_seconds"], 60)
+
+
 class Refusals(Stages):
     def test_what_options_expect(self):
         model = self.net("mlp")

@@ -9,6 +9,9 @@ class App;
 
 namespace isthmus {
 
+// Where figures alone are asked for: a larger step over several devices is simulated, not built.
+constexpr int64_t kMostNodesOfFigures = 100'000;
+
 void addStageFlags(CLI::App &verb, PlanFlags &o);
 // A machine's file; for verbs that do not run the step on it.
 void addMachineFlag(CLI::App &verb, PlanFlags &o);

@@ -40,4 +40,34 @@ std::string stagesText(const Report &r) {
   return text;
 }
 
+std::string boundText(const Report &r) {
+  std::string text;
+  if (r.cut && r.cut->mean > 0)
+    text += llvm::formatv("stage {0} is the slowest, {1:F3} of the mean; in no cut is the slowest "
+                          "below {2:F3} of it\n",
+                          r.cut->slowestStage, r.cut->slowest / r.cut->mean,
+                          r.cut->bound / r.cut->mean)
+                .str();
+  double before = 0, between = 0, after = 0;
+  const StageFigures *busiest = &r.stages.front();
+  for (const StageFigures &s : r.stages) {
+    before += s.waitBefore;
+    between += s.waitBetween;
+    after += s.waitAfter;
+    if (s.busySeconds > busiest->busySeconds)
+      busiest = &s;
+  }
+  const double percent = r.simulatedSeconds > 0
+                             ? 100 / (r.simulatedSeconds * double(r.stages.size()))
+                             : 0;
+  text += llvm::formatv("devices wait {0:F1} % of the step before their first node, {1:F1} % "
+                        "between nodes and {2:F1} % behind their last one\n",
+                        percent * before, percent * between, percent * after)
+              .str();
+  text += llvm::formatv("{0} works longest, {1}: no order of the micro-batches takes less\n",
+                        busiest->device, secondsText(busiest->busySeconds))
+              .str();
+  return text;
+}
+
 } // namespace isthmus

@@ -36,13 +36,7 @@ llvm::Error explainStages(const Options &o, const Compiled &c) {
     llvm::outs() << jsonText(reportJson(report), 2) << "\n";
     return llvm::Error::success();
   }
-  llvm::outs() << stagesText(report);
-  const auto slowest =
-      std::max_element(report.stages.begin(), report.stages.end(),
-                       [](const auto &a, const auto &b) { return a.busySeconds < b.busySeconds; });
-  llvm::outs() << llvm::formatv("{0} works longest, {1}: no order of the micro-batches takes "
-                                "less\n",
-                                slowest->device, secondsText(slowest->busySeconds));
+  llvm::outs() << stagesText(report) << boundText(report);
   return llvm::Error::success();
 }
 
@@ -59,11 +53,12 @@ llvm::Error explainPlan(const Options &o) {
     compile.plan = PolicyOptions();
   compile.findsKnee = true;
   const Target &target = device->target();
+  compile.mostNodes = kMostNodesOfFigures;
   auto c = compiled(std::move(g), compile, target);
   if (!c)
     return c.takeError();
 
-  if (!c->programs.empty())
+  if (!c->figures.stages.empty())
     return explainStages(o, *c);
   const ExplainOptions options = explainOptions(o, compile.plan, *c);
   auto why = explain(c->graph, c->original, target, options);

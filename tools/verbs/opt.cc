@@ -31,6 +31,8 @@ llvm::Error opt(const Options &o) {
   auto &[device, g, options, given] = *step;
   if (!o.plan.any() && o.plan.machine.empty())
     options.plan = PolicyOptions(); // a rewritten graph is planned anew, not kept
+  if (!writesGraph && o.dot.empty())
+    options.mostNodes = kMostNodesOfFigures;
   auto c = compiled(std::move(g), options, device->target(), o.report);
   if (!c)
     return c.takeError();

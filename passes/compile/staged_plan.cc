@@ -1,0 +1,370 @@
+#include "passes/compile/staged_plan.h"
+
+#include "ir/place.h"
+#include "passes/compile/planning.h"
+#include "passes/compile/stage_limits.h"
+#include "passes/compile/within_budget.h"
+#include "passes/place/place.h"
+#include "passes/plan/bound.h"
+#include "passes/rewrite/rematerialize.h"
+#include "passes/stages/checkpoint_mode.h"
+#include "passes/stages/messages.h"
+#include "passes/stages/place_problem.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include <cmath>
+
+namespace isthmus {
+
+std::vector<StageOrder> ordersToTry(const DividedStep &step, const StageOptions &s) {
+  if (s.order)
+    return {*s.order};
+  std::vector<StageOrder> all{StageOrder::OneFOneB, StageOrder::GPipe, StageOrder::ZeroBubble};
+  if (step.devices.size() < step.numStages)
+    all.insert(all.begin(), StageOrder::Interleaved);
+  return all;
+}
+
+namespace {
+
+// The divided step in an order, before it is planned.
+struct OrderedStep {
+  StageOrder order = StageOrder::OneFOneB;
+  Graph graph; // with messages
+  GraphProblem problem;
+  std::vector<PlaceProblem> places;
+};
+
+// A plan of all devices: schedules, and what they need and take.
+struct Candidate {
+  Candidate(const OrderedStep &step, std::optional<CheckpointMode> mode) : step(&step), mode(mode) {}
+
+  const OrderedStep *step;
+  std::optional<CheckpointMode> mode;  // none: planned
+  std::vector<plan::PlanResult> plans; // by place
+  Graph rewritten;
+  StepTimes times;
+
+  PlannedBy by() const { return mode ? PlannedBy::None : PlannedBy::Budget; }
+  int64_t arenaBytes() const {
+    int64_t most = 0;
+    for (const plan::PlanResult &p : plans)
+      most = std::max(most, p.arenaBytes);
+    return most;
+  }
+};
+
+class PlanSearch {
+public:
+  PlanSearch(const DividedStep &step, const CompileOptions &o, const Target &target)
+      : step_(step), o_(o), s_(o.stages ? *o.stages : StageOptions()), target_(target) {}
+
+  llvm::Expected<StagedPlan> run() {
+    if (llvm::Error e = findBest())
+      return e;
+    out_.lowestPeak = lowestPeak();
+    out_.graph = std::move(best_->rewritten);
+    out_.graph.record.target = target_.name;
+    out_.graph.record.policy = best_->by();
+    out_.graph.record.budgetBytes = out_.budgetBytes;
+    out_.order = best_->step->order;
+    out_.mode = best_->mode;
+    out_.added = added(*best_);
+    if (out_.budgetBytes && least_ < INT64_MAX)
+      out_.smallestBudgetBytes = least_;
+    return std::move(out_);
+  }
+
+  std::map<std::string, double> filled() const { return asked_.filledBy(leastOf_); }
+
+private:
+  llvm::Expected<OrderedStep> inOrder(StageOrder order) const {
+    OrderOptions options;
+    options.order = order;
+    options.devices = step_.devices;
+    options.machine = s_.machine;
+    OrderedGraph ordered = inPipelineOrder(step_.graph, step_.stageOf, target_, options);
+    for (uint32_t i = 0; i < ordered.graph.numNodes(); ++i)
+      ordered.graph.editNode(NodeId(i)).device = step_.deviceOf(ordered.stageOf[i]);
+    OrderedStep c;
+    c.order = order;
+    c.graph = withMessages(ordered.graph);
+    auto problem = extractProblem(c.graph, target_, o_.searches() ? o_.ways : Ways());
+    if (!problem)
+      return problem.takeError();
+    c.problem = std::move(*problem);
+    c.places = placeProblems(c.graph, c.problem, Places(c.graph));
+    return c;
+  }
+
+  // A plan with a mode for each place.
+  Candidate inMode(const OrderedStep &step, CheckpointMode mode, const StageLimits &limits) {
+    Candidate c(step, mode);
+    for (size_t i = 0; i < step.places.size(); ++i) {
+      const plan::Problem &p = step.places[i].problem;
+      plan::PlanResult r;
+      r.schedule = checkpointed(step.graph, step.problem, step.places[i], mode);
+      r.planned = plan::evaluate(p, r.schedule);
+      const int64_t limit = limits.places[i].arenaBytes;
+      r.arenaBytes = arenaOf(p, r, limits.isSmallest ? 0 : limit);
+      r.isWithin = r.arenaBytes <= limit;
+      c.plans.push_back(std::move(r));
+    }
+    finishCandidate(c);
+    return c;
+  }
+
+  // Offsets are searched for until they suffice; for equal problems once.
+  int64_t arenaOf(const plan::Problem &p, const plan::PlanResult &r, int64_t enough) {
+    std::string key = keyOf(p);
+    const auto *steps = reinterpret_cast<const char *>(r.schedule.data());
+    key.append(steps, r.schedule.size() * sizeof(plan::OpIndex));
+    const auto [known, isNew] = arenas_.try_emplace({std::move(key), enough}, 0);
+    if (isNew)
+      known->second =
+          placeSchedule(p, r.schedule, r.planned.peakBytes, {.enough = enough}).arenaBytes;
+    return known->second;
+  }
+
+  void finishCandidate(Candidate &c) const {
+    const OrderedStep &step = *c.step;
+    std::vector<plan::Schedule> schedules;
+    for (const plan::PlanResult &p : c.plans)
+      schedules.push_back(p.schedule);
+    c.rewritten = rematerialize(step.graph, step.problem,
+                                joined(step.graph, step.problem, step.places, schedules));
+    c.times = simulateStep(c.rewritten, target_, s_.machine);
+  }
+
+  // Each place planned within the limit; equal problems once.
+  Candidate planned(const OrderedStep &step, const StageLimits &limits) {
+    Candidate c(step, std::nullopt);
+    for (size_t number = 0; number < step.places.size(); ++number) {
+      const PlaceProblem &place = step.places[number];
+      const int64_t limit = limits.places[number].arenaBytes;
+      plan::SearchOptions options = searchOptions(o_, out_.wasInterrupted);
+      options.budgetBytes = limit;
+      options.smallest = limits.isSmallest;
+      const std::string key = keyOf(place.problem);
+      auto known = plans_.find({key, limit});
+      if (known == plans_.end())
+        known = plans_.emplace(std::make_pair(key, limit), planArena(place.problem, options).plan)
+                    .first;
+      c.plans.push_back(known->second);
+    }
+    if (llvm::all_of(c.plans, [](const plan::PlanResult &p) { return p.isWithin; }))
+      finishCandidate(c);
+    return c;
+  }
+
+  // What a plan depends on.
+  static std::string keyOf(const plan::Problem &p) {
+    std::string key;
+    auto put = [&](const auto &x) { key.append(reinterpret_cast<const char *>(&x), sizeof(x)); };
+    for (const plan::Op &op : p.ops) {
+      put(op.phase), put(op.cost), put(op.workspace), put(op.viewOf), put(op.isPinned);
+      put(op.recomputable), put(op.isAlternative), put(op.of), put(op.ofOutput);
+      put(op.transfer), put(op.transferTime);
+      for (const plan::Read &r : op.inputs)
+        put(r.op), put(r.output);
+      put(char(';'));
+      for (int64_t bytes : op.outputBytes)
+        put(bytes);
+      put(char(';'));
+      for (const auto &d : op.donations)
+        put(d.input), put(d.output);
+      put(char(';'));
+      for (uint32_t input : op.overwrites)
+        put(input);
+      put(char('\n'));
+    }
+    for (const plan::Read &r : p.outputs)
+      put(r.op), put(r.output);
+    return key;
+  }
+
+  // The fastest candidate, by the simulator, that every device has room for.
+  llvm::Error findBest() {
+    for (StageOrder order : ordersToTry(step_, s_)) {
+      auto step = inOrder(order);
+      if (!step)
+        return step.takeError();
+      steps_.push_back(std::move(*step));
+    }
+    setBaseline();
+    asked_ = stageLimits(persistent_, o_, s_.machine, baselinePeak_);
+    StageLimits limits = asked_;
+    // The offsets of a device's graph are searched for once more, and may end higher than those of
+    // its plan: then it is planned within less.
+    constexpr int kMostTries = 4;
+    for (int i = 0; i < kMostTries; ++i) {
+      best_.reset();
+      if (llvm::Error e = findBest(limits))
+        return e;
+      auto excess = placeBest(asked_);
+      if (!excess)
+        return excess.takeError();
+      if (llvm::all_of(*excess, [](int64_t bytes) { return bytes == 0; })) {
+        if (o_.searches())
+          out_.budgetBytes = asked_.isSmallest ? best_->arenaBytes() : asked_.largest();
+        return llvm::Error::success();
+      }
+      for (size_t k = 0; k < excess->size(); ++k)
+        limits.places[k].arenaBytes -= (*excess)[k];
+    }
+    return notMet(asked_);
+  }
+
+  // Makes and places the programs of the best plan. Returns by how much the arena of each exceeds its limit.
+  llvm::Expected<std::vector<int64_t>> placeBest(const StageLimits &limits) {
+    std::vector<int64_t> excess;
+    out_.programs.clear();
+    for (Program &p : programsOf(best_->rewritten)) {
+      const size_t number = excess.size();
+      const int64_t limit = limits.places[number].arenaBytes;
+      auto layout = place(p.graph, target_);
+      if (layout && layout->arenaBytes > limit)
+        layout = place(p.graph, target_, {.enough = limit, .effort = 2});
+      if (!layout)
+        return layout.takeError();
+      if (const int64_t planned = best_->plans[number].planned.peakBytes;
+          layout->peakBytes != planned)
+        return internalError("the plan's peak on {0} is {1} bytes, the layout's {2}", p.device,
+                             planned, layout->peakBytes);
+      excess.push_back(std::max<int64_t>(0, layout->arenaBytes - limit));
+      least_ = excess.back() > 0 ? std::max(least_, layout->arenaBytes) : least_;
+      out_.programs.push_back({std::move(p), std::move(*layout)});
+    }
+    return excess;
+  }
+
+  llvm::Error findBest(const StageLimits &limits) {
+    const bool plans = o_.searches() || limits.isTight();
+    const std::vector<CheckpointMode> modes =
+        s_.checkpoint       ? std::vector<CheckpointMode>{*s_.checkpoint}
+        : limits.isSmallest ? std::vector<CheckpointMode>{CheckpointMode::Always}
+        : plans ? std::vector<CheckpointMode>{CheckpointMode::Never, CheckpointMode::ExceptLast,
+                                              CheckpointMode::Always}
+                : std::vector<CheckpointMode>{CheckpointMode::Never};
+    for (const OrderedStep &step : steps_) {
+      for (CheckpointMode mode : modes)
+        consider(inMode(step, mode, limits), limits);
+      if (plans && !s_.checkpoint)
+        consider(planned(step, limits), limits);
+    }
+    return best_ && limits.has(arenasOf(*best_)) ? llvm::Error::success() : notMet(limits);
+  }
+
+  // The step without a plan, in the order that is then the fastest.
+  void setBaseline() {
+    size_t fastest = 0;
+    double least = INFINITY;
+    for (size_t i = 0; i < steps_.size(); ++i)
+      if (const double seconds = simulateStep(steps_[i].graph, target_, s_.machine).seconds;
+          seconds < least * kMuchFaster) {
+        least = seconds;
+        fastest = i;
+      }
+    baseline_ = fastest;
+    const OrderedStep &c = steps_[fastest];
+    for (const Program &p : programsOf(c.graph))
+      persistent_.push_back({p.device, persistentBytes(p.graph, target_)});
+    for (const PlaceProblem &place : c.places) {
+      const plan::Evaluation e = plan::evaluate(place.problem, plan::sourceOrder(place.problem));
+      out_.baselinePeaks.push_back(e.peakBytes);
+      baselinePeak_ = std::max(baselinePeak_, e.peakBytes);
+      baselineCost_ += e.cost;
+    }
+  }
+
+  // Of the largest device, whatever its plan; of equal problems once.
+  int64_t lowestPeak() const {
+    int64_t lowest = 0;
+    llvm::StringSet<> known;
+    for (const PlaceProblem &place : steps_[baseline_].places)
+      if (known.insert(keyOf(place.problem)).second)
+        lowest = std::max(lowest, plan::lowestPeak(place.problem));
+    return lowest;
+  }
+
+  static std::vector<int64_t> arenasOf(const Candidate &c) {
+    std::vector<int64_t> arenas;
+    for (const plan::PlanResult &p : c.plans)
+      arenas.push_back(p.arenaBytes);
+    return arenas;
+  }
+
+  // Takes the candidate if it is the first, or better: within the limit, and then faster, or
+  // smaller where that is what was asked for.
+  void consider(Candidate c, const StageLimits &limits) {
+    const int64_t arena = c.arenaBytes();
+    least_ = std::min(least_, arena);
+    leastOf_.resize(c.plans.size(), INT64_MAX);
+    for (size_t i = 0; i < c.plans.size(); ++i)
+      leastOf_[i] = std::min(leastOf_[i], c.plans[i].arenaBytes);
+    for (const plan::PlanResult &p : c.plans)
+      if (!p.isWithin && !c.mode)
+        return;
+    if (o_.mostAdded && added(c) > *o_.mostAdded + 1e-9)
+      return;
+    if (!s_.checkpoint && !limits.has(arenasOf(c)))
+      return;
+    const bool isBetter =
+        !best_ ||
+        (limits.isSmallest ? std::make_pair(double(arena), c.times.seconds) <
+                                 std::make_pair(double(best_->arenaBytes()), best_->times.seconds)
+                           : c.times.seconds < best_->times.seconds * kMuchFaster);
+    if (isBetter)
+      best_ = std::move(c);
+  }
+
+  double added(const Candidate &c) const {
+    double cost = 0;
+    for (const plan::PlanResult &p : c.plans)
+      cost += p.planned.cost;
+    return plan::overhead(cost, baselineCost_);
+  }
+
+  llvm::Error notMet(const StageLimits &limits) {
+    Figures f;
+    f.predictedPeakBytes = f.baselinePeakBytes = baselinePeak_;
+    f.smallestBudgetBytes = least_;
+    f.lowerBoundBytes = lowestPeak();
+    if (out_.wasInterrupted)
+      return interruptedBefore(f, limits.largest());
+    if (llvm::Error e = memoryNotMet(limits, leastOf_, f))
+      return e;
+    return budgetNotMet(f, limits.largest());
+  }
+
+  const DividedStep &step_;
+  const CompileOptions &o_;
+  const StageOptions s_;
+  const Target &target_;
+  std::vector<OrderedStep> steps_;
+  std::vector<std::pair<std::string, int64_t>> persistent_; // by place: device, bytes always there
+  size_t baseline_ = 0;                                     // of steps_
+  int64_t baselinePeak_ = 0;
+  double baselineCost_ = 0; // microseconds
+  // By the keys of problems, or of problems and schedules, and by limits.
+  std::map<std::pair<std::string, int64_t>, plan::PlanResult> plans_;
+  std::map<std::pair<std::string, int64_t>, int64_t> arenas_;
+  std::optional<Candidate> best_;
+  StageLimits asked_;
+  int64_t least_ = INT64_MAX;    // the smallest of the candidates' largest arenas
+  std::vector<int64_t> leastOf_; // by place, the smallest arena of the candidates
+  StagedPlan out_;
+};
+
+} // namespace
+
+llvm::Expected<StagedPlan> findStagedPlan(const DividedStep &step, const CompileOptions &o,
+                                          const Target &target,
+                                          std::map<std::string, double> &filled) {
+  PlanSearch search(step, o, target);
+  auto plan = search.run();
+  filled = search.filled();
+  return plan;
+}
+
+} // namespace isthmus
