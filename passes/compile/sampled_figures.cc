@@ -87,8 +87,10 @@ private:
         return false;
       if (mode == CheckpointMode::Never)
         noteBaseline(s);
-      if (!s_.checkpoint || *s_.checkpoint == mode)
-        consider(s, mode);
+      if (s_.checkpoint && *s_.checkpoint != mode)
+        continue;
+      if (consider(s, mode)) // to recompute more takes longer
+        break;
     }
     return true;
   }
@@ -165,7 +167,8 @@ private:
   }
 
   // Each place recomputes as the mode says, where that needs fewer bytes than to recompute less.
-  void consider(const OrderedSample &s, CheckpointMode mode) {
+  // Returns whether all places have room.
+  bool consider(const OrderedSample &s, CheckpointMode mode) {
     std::vector<CheckpointMode> modes(s.places.size(), CheckpointMode::Never);
     for (size_t p = 0; p < modes.size(); ++p)
       for (CheckpointMode m : kModes)
@@ -177,11 +180,12 @@ private:
     for (size_t p = 0; p < modes.size(); ++p)
       leastOf_[p] = std::min(leastOf_[p], c.figures.peaks[p]);
     if (!limits_.has(c.figures.peaks))
-      return;
+      return false;
     if (o_.mostAdded && plan::overhead(c.figures.cost, baseline_->cost) > *o_.mostAdded + 1e-9)
-      return;
+      return true;
     if (!best_ || c.figures.times.seconds < best_->figures.times.seconds * kMuchFaster)
       best_ = std::move(c);
+    return true;
   }
 
   llvm::Error notMet() const {

@@ -13,7 +13,8 @@ namespace {
 class Cutting {
 public:
   Cutting(const Graph &g, const Target &t, const CutOptions &o)
-      : g_(g), t_(t), o_(o), place_(g.numNodes(), 0) {}
+      : g_(g), t_(t), o_(o), allShares_(std::accumulate(o.shares.begin(), o.shares.end(), 0.0)),
+        place_(g.numNodes(), 0) {}
 
   llvm::Expected<Cut> run() {
     placeForward();
@@ -194,7 +195,7 @@ private:
   double share(uint32_t stage) const {
     if (o_.shares.empty())
       return 1.0 / o_.stages;
-    return o_.shares[stage] / std::accumulate(o_.shares.begin(), o_.shares.end(), 0.0);
+    return o_.shares[stage] / allShares_;
   }
 
   // The cost that the stage may have if none is to take longer than `seconds`.
@@ -243,11 +244,11 @@ private:
       std::fill(next.begin(), next.end(), kFar);
       std::deque<uint32_t> window; // beginnings, by ascending bytes
       uint32_t begin = 0;
+      const double most = mostOf(s, seconds) * (1 + 1e-9);
       for (uint32_t end = 1; end <= n; ++end) {
         while (!window.empty() && now[window.back()] >= now[end - 1])
           window.pop_back();
         window.push_back(end - 1);
-        const double most = mostOf(s, seconds) * (1 + 1e-9);
         // A stage of one place is allowed whatever it takes: nothing can be cut from it.
         while (begin + 1 < end && seconds_[end] - seconds_[begin] > most)
           ++begin;
@@ -314,6 +315,7 @@ private:
   const Graph &g_;
   const Target &t_;
   const CutOptions &o_;
+  const double allShares_;
   std::vector<uint32_t> place_;       // by node: its place in the forward order
   std::vector<uint32_t> firstReader_; // by value: the place of its first forward reader
   llvm::DenseMap<ValueId, std::vector<uint32_t>> readers_; // by input: places of forward readers
