@@ -46,16 +46,21 @@ std::optional<Knee> kneeOf(std::vector<PricePoint> curve) {
   return knee.below < kBend * knee.above ? std::nullopt : std::optional(knee);
 }
 
+constexpr double kDownShare = 0.2;
+
 std::optional<Knee> findKnee(const Problem &p, const SearchOptions &options,
                              const PlanResult &known) {
   const double most = (1 + options.mostAdded) * known.baseline.cost;
   const PlanResult none; // without a plan to start from
   PeakSearch search(p, options, hasAlternatives(p) ? &none : nullptr);
   std::vector<PricePoint> curve = {{known.baseline.peakBytes, known.baseline.cost}};
-  if (known.arenaBytes == known.smallestBytes)
-    curve.push_back({known.planned.peakBytes, known.planned.cost});
   for (const Found &f : search.falling(most))
     curve.push_back({f.peak, f.cost});
+  if (known.arenaBytes == known.smallestBytes)
+    curve.push_back({known.planned.peakBytes, known.planned.cost});
+  else // the curve ends where that of a budget that cannot be met does, so that the knees agree
+    for (const Found &f : search.down(kDownShare, 0))
+      curve.push_back({f.peak, f.cost});
   std::erase_if(curve, [&](const PricePoint &point) { return point.cost > most; });
   return search.isStopped() ? std::nullopt : kneeOf(std::move(curve));
 }

@@ -75,6 +75,19 @@ class Part:
             None if joint.whole is None else cls.of(name, *joint.whole, ends),
         )
 
+    @property
+    def late_bytes(self) -> int:
+        """The most bytes that a collective may hold after its wait: how long depends on the threads of its process group."""
+
+        def size(read: Read) -> int:
+            op = self.problem[read[0]]
+            while op.view_of is not None:
+                read = op.reads[op.view_of]
+                op = self.problem[read[0]]
+            return 0 if op.pinned else op.bytes[read[1]]
+
+        return max((sum(map(size, reads)) for reads in self.late_reads.values()), default=0)
+
     def dropping_early(self) -> Part:
         """Returns the same part, in which collectives drop tensors when their wait ends. It needs the least bytes that a step can have needed."""
         if not any(self.late_reads.values()):
