@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from .chunking import Unfit, chunked
 from .factors import shape_of
 from .forms import in_forms
 from .region import Region, grow
-from .seeds import in_order, seed_of
+from .seeds import in_order, numbers_of
 
 _MOST_REGIONS = 4
 _MOST_TENSORS = 3
@@ -82,23 +81,21 @@ def applied(gm: fx.GraphModule, chunks: Sequence[Chunks]) -> fx.GraphModule | No
     """Returns a prepared joint graph with these regions in chunks; None if it has no such regions."""
     gm = in_forms(gm)
     for each in chunks:
-        found = {n.name: n for n in gm.graph.nodes}
-        made = _with(gm, found[each.tensor], each) if each.tensor in found else None
+        value = next((n for n in gm.graph.nodes if n.name == each.tensor), None)
+        region = None if value is None else grow(value, each.axis)
+        if region is None or not 2 <= each.number <= region.units:
+            return None
+        numbers = numbers_of(region, after_tangents(gm.graph)) if each.has_seed else []
+        made = None if each.has_seed and not numbers else _cut(gm, region, each.number, numbers)
         if made is None:
             return None
         gm = made
     return gm
 
 
-def _with(gm: fx.GraphModule, value: fx.Node, chunks: Chunks) -> fx.GraphModule | None:
-    region = grow(value, chunks.axis)
-    if region is None or not 2 <= chunks.number <= region.units:
-        return None
-    seed = seed_of(region, after_tangents(gm.graph)) if chunks.has_seed else None
-    if chunks.has_seed and seed is None:
-        return None
+def _cut(gm: fx.GraphModule, region: Region, number: int, numbers: Sequence[fx.Node]) -> fx.GraphModule | None:
     try:
-        return chunked(gm, region, chunks.number, seed)
+        return chunked(gm, region, number, numbers)
     except Unfit:
         return None
 
@@ -178,8 +175,13 @@ class Choice:
 
     def _numbers(self, now: Tried, value: fx.Node, axis: int, region: Region) -> Iterator[Tried]:
         """Yields plans with 2, 8, 32, ... chunks, while more of them are better, and with half and twice the best of these numbers."""
-        has_seed = seed_of(region, after_tangents(now.gm.graph)) is not None
-        tried = functools.partial(self._try_number, now, value, axis, has_seed, _named(value, region))
+        numbers = numbers_of(region, after_tangents(now.gm.graph))
+        name = _named(value, region)
+
+        def tried(number: int) -> Tried | None:
+            gm = _cut(now.gm, region, number, numbers)
+            return None if gm is None else self._tried(gm, (*now.chunks, Chunks(value.name, axis, number, bool(numbers), name)))
+
         most = min(region.units, _MOST_CHUNKS, max(4, _MOST_NODES // len(region.factors)))
         best: tuple[int, Tried] | None = None
         for number in (*(n for n in (2, 8, 32, 128) if n < most), most):
@@ -194,11 +196,6 @@ class Choice:
             made = tried(number) if 2 < number < most else None
             if made is not None:
                 yield made
-
-    def _try_number(self, now: Tried, value: fx.Node, axis: int, has_seed: bool, name: str, number: int) -> Tried | None:
-        chunks = Chunks(value.name, axis, number, has_seed, name)
-        gm = _with(now.gm, value, chunks)
-        return None if gm is None else self._tried(gm, (*now.chunks, chunks))
 
 
 def _named(value: fx.Node, region: Region) -> str:

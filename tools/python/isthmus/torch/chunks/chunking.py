@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,11 +13,11 @@ from torch.utils import _pytree as pytree
 
 from .. import hooks
 from ..graph.joint import CHUNK, ONTO, WITH_FORWARD
-from ..graph.preparation import after_tangents, storage_of
+from ..graph.preparation import storage_of
 from ..graph.sizes import STRIDES, tensors_in
-from .factors import args_of_chunk, results_of, shape_of
+from .factors import are_alike, args_of_chunk, results_of, shape_of
 from .region import Region
-from .seeds import depends_on, in_order, numbers_of
+from .seeds import depends_on, in_order
 
 aten = torch.ops.aten
 prims = torch.ops.prims
@@ -26,20 +27,21 @@ class Unfit(Exception):
     """The region cannot be rewritten: what its chunks give lies otherwise in memory than the whole results."""
 
 
-def chunked(gm: fx.GraphModule, region: Region, chunks: int, seed: fx.Node | None) -> fx.GraphModule:
+def chunked(gm: fx.GraphModule, region: Region, chunks: int, numbers: Sequence[fx.Node]) -> fx.GraphModule:
     """Returns the joint graph with a region in so many chunks, from 2 to `region.units`. Ops that depend on the region and on which others of its
-    ops depend run between two turns of it: a forward and a backward part, each chunk by chunk. seed: see `seeds`; with it the forward and the
-    backward run in one turn. Raises Unfit."""
-    return hooks.without_code(gm, _Chunking(gm.graph, region, chunks, seed).run())
+    ops depend run between two turns of it: a forward and a backward part, each chunk by chunk. numbers: what `seeds.numbers_of` returns, or none;
+    with them the forward and the backward run in one turn. Raises Unfit."""
+    return hooks.without_code(gm, _Chunking(gm.graph, region, chunks, numbers).run())
 
 
 class _Chunking:
-    def __init__(self, graph: fx.Graph, region: Region, chunks: int, seed: fx.Node | None) -> None:
-        self.old, self.region, self.chunks, self.seed = graph, region, chunks, seed
+    def __init__(self, graph: fx.Graph, region: Region, chunks: int, numbers: Sequence[fx.Node]) -> None:
+        self.old, self.region, self.chunks = graph, region, chunks
+        self.seed = numbers[0] if numbers else None
+        self.numbers = set(numbers)
         self.new = fx.Graph()
         self.ops = in_order(region)
-        self.numbers = set(numbers_of(region, after_tangents(graph)) or ()) if seed is not None else set()
-        self.depending = depends_on(region, list(self.numbers))
+        self.depending = depends_on(region, numbers)
         self.env: dict[fx.Node, fx.Node] = {}  # by old node: the node that has its whole value
         self.parts: dict[fx.Node, list[fx.Node]] = {}  # by old value of the region: its chunks
         self.cut: dict[tuple[fx.Node, int], fx.Node] = {}  # by old value and chunk: a part of a value from outside
@@ -110,7 +112,7 @@ class _Chunking:
         changed = [a for a in node.all_input_nodes if self.env[a] in self.changed]
         storages = {storage_of(t) for a in changed for t in tensors_in(a.meta.get("val"))}
         if any(storage_of(t) in storages for t in tensors_in(node.meta.get("val"))):  # a view, of what has another storage now
-            made.meta["val"] = traced(made)
+            made.meta["val"] = hooks.traced(made)
             self.changed.add(made)
 
     def _emit_turn(self, turn: int) -> None:
@@ -156,7 +158,7 @@ class _Chunking:
                     (self._of_one if a in self.numbers else self._emit)(a)
                 one = self.new.node_copy(number, lambda a: self.ones.get(a) or self.env[a])
             one._rename(f"{number.name}_of_one")
-            one.meta = {"val": traced(one), CHUNK: True, WITH_FORWARD: True}
+            one.meta = {"val": hooks.traced(one), CHUNK: True, WITH_FORWARD: True}
             self.ones[number] = one
         return self.ones[number]
 
@@ -213,12 +215,11 @@ class _Chunking:
             made = self.sums[value]
             if self._is_narrow(value):
                 made = self._add(prims.convert_element_type.default, (made, value.meta["val"].dtype), value, "whole")
-        if value in self.depending and self.seed is not None:
+        if self.seed is not None and value in self.depending:
             self._emit(self.seed)
             made = self._add(aten.mul.Tensor, (made, self.env[self.seed]), value, "scaled", onto=True)
             made.meta.pop(WITH_FORWARD, None)
-        before, now = value.meta["val"], made.meta["val"]
-        if (before.shape, before.stride(), before.dtype) != (now.shape, now.stride(), now.dtype):
+        if not are_alike(value, made):
             raise Unfit
         self.changed.add(made)
         self.env[value] = made
@@ -241,16 +242,16 @@ class _Chunking:
         return node
 
     def _traced(self, node: fx.Node) -> Any:
-        """Returns the same as `traced`. Chunks of one size are traced once, because tracing takes longer than all else here."""
+        """Returns the same as `hooks.traced`. Chunks of one size are traced once, because tracing takes longer than all else here."""
         key = _signature(node)
         known = self.known.get(key)
         if known is None:
-            made = traced(node)
+            made = hooks.traced(node)
             operands = {storage_of(t) for a in node.all_input_nodes for t in tensors_in(a.meta["val"])}
             is_new = all(storage_of(t) not in operands for t in tensors_in(made))
             self.known[key] = made if is_new and node.target is not operator.getitem else _VIEW
             return made
-        return traced(node) if known is _VIEW else pytree.tree_map(_like, known)
+        return hooks.traced(node) if known is _VIEW else pytree.tree_map(_like, known)
 
 
 _VIEW = object()
@@ -272,13 +273,3 @@ def _signature(node: fx.Node) -> Any:
         return str((value.shape, value.stride(), value.dtype) if isinstance(value, torch.Tensor) else id(value))
 
     return node.target, repr(fx.node.map_arg((node.args, dict(node.kwargs)), told))
-
-
-def traced(node: fx.Node) -> Any:
-    """Returns the traced value of an op: fake tensors, with new storages unless it is a view."""
-    args, kwargs = fx.node.map_arg((node.args, dict(node.kwargs)), lambda a: a.meta["val"])
-    if node.target is operator.getitem:
-        return args[0][args[1]]
-    values = (t for n in node.graph.nodes for t in pytree.tree_leaves(n.meta.get("val")) if isinstance(t, FakeTensor))
-    with next(values).fake_mode:
-        return node.target(*args, **kwargs)  # type: ignore[operator]

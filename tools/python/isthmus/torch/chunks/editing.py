@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import fx
 
+from .. import hooks
 from ..graph import rules
 from ..graph.preparation import storage_of
-from .chunking import traced
 
 
 class Before:
@@ -22,7 +22,7 @@ class Before:
         with self.graph.inserting_before(self.node):
             made = self.graph.call_function(target, args, kwargs)
         made.meta = {key: value for key, value in self.meta.items() if key != "val"}
-        made.meta["val"] = traced(made)
+        made.meta["val"] = hooks.traced(made)
         return made
 
 
@@ -38,5 +38,5 @@ def _retrace(readers: list[fx.Node], before: Any) -> None:
     for reader in readers:
         value = reader.meta.get("val")
         if isinstance(value, torch.Tensor) and storage_of(value) == before and reader.op == "call_function" and not rules.is_copy_into(reader):
-            reader.meta["val"] = traced(reader)
+            reader.meta["val"] = hooks.traced(reader)
             _retrace(list(reader.users), before)

@@ -38,7 +38,6 @@ class Factor:
     """By the index of a result; 0 if there is only one."""
 
 
-_Axes = Sequence[int]
 _Rule = Callable[[fx.Node], Iterator[Factor]]
 _rules: dict[Target, _Rule] = {}
 
@@ -74,13 +73,16 @@ def shape_of(value: fx.Node) -> tuple[Any, ...]:
     return tuple(value.meta["val"].shape)
 
 
+def are_alike(a: fx.Node, b: fx.Node) -> bool:
+    """Returns True if two tensors lie alike in memory."""
+    one, other = a.meta["val"], b.meta["val"]
+    return bool((one.shape, one.stride(), one.dtype) == (other.shape, other.stride(), other.dtype))
+
+
 # --- Rules
 
-_Function = Callable[[fx.Node], Iterator[Factor]]
-
-
-def _rule(*targets: Target) -> Callable[[_Function], _Function]:
-    def add(function: _Function) -> _Function:
+def _rule(*targets: Target) -> Callable[[_Rule], _Rule]:
+    def add(function: _Rule) -> _Rule:
         _rules.update(dict.fromkeys(targets, function))
         return function
 
@@ -152,7 +154,10 @@ def _products(node: fx.Node) -> Iterator[Factor]:
     yield from _factor([(a, 2), (b, 1)], {})
 
 
-@_rule(aten.view.default, aten._unsafe_view.default, aten.reshape.default)
+RESHAPES = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
+
+
+@_rule(*RESHAPES)
 def _reshaped(node: fx.Node) -> Iterator[Factor]:
     """The axes of both shapes fall into groups of equal products. The outermost axes of a group that are not of size 1 are a factor."""
     a = node.args[0]
@@ -238,9 +243,9 @@ def _made(node: fx.Node) -> Iterator[Factor]:
         yield from _factor([], {0: axis})
 
 
-def _except(node: fx.Node, operands: Sequence[Any], axes: _Axes, results: Sequence[int] = (0,), rank: int | None = None) -> Iterator[Factor]:
+def _except(operands: Sequence[Any], axes: Sequence[int], results: Sequence[int] = (0,)) -> Iterator[Factor]:
     """Yields the axes that the operands share, and the results have, except for some."""
-    rank = _rank(operands[0]) if rank is None else rank
+    rank = _rank(operands[0])
     for axis in range(rank):
         if axis not in {a % rank for a in axes}:
             yield from _factor([(o, axis) for o in operands], dict.fromkeys(results, axis))
@@ -251,7 +256,7 @@ def _sliced(node: fx.Node) -> Iterator[Factor]:
     at = 1 if node.target is aten.slice.Tensor else 2
     dim = node.args[at] if len(node.args) > at else 0
     if node.target is not aten.select_backward.default:
-        yield from _except(node, [node.args[0]], [dim])  # type: ignore[list-item]
+        yield from _except([node.args[0]], [dim])  # type: ignore[list-item]
         return
     dim = dim % _rank(node)  # type: ignore[operator]
     for axis in range(_rank(node)):
@@ -261,7 +266,7 @@ def _sliced(node: fx.Node) -> Iterator[Factor]:
 
 @_rule(aten.slice_scatter.default)
 def _written(node: fx.Node) -> Iterator[Factor]:
-    yield from _except(node, node.args[:2], [node.args[2] if len(node.args) > 2 else 0])  # type: ignore[list-item]
+    yield from _except(node.args[:2], [node.args[2] if len(node.args) > 2 else 0])  # type: ignore[list-item]
 
 
 @_rule(aten.select.int)
@@ -275,35 +280,35 @@ def _selected(node: fx.Node) -> Iterator[Factor]:
 def _joined(node: fx.Node) -> Iterator[Factor]:
     parts = list(node.args[0])  # type: ignore[arg-type]
     if all(_rank(p) == _rank(node) for p in parts):
-        yield from _except(node, parts, [node.args[1] if len(node.args) > 1 else 0])  # type: ignore[list-item]
+        yield from _except(parts, [node.args[1] if len(node.args) > 1 else 0])  # type: ignore[list-item]
 
 
 @_rule(aten.split.Tensor, aten.split_with_sizes.default)
 def _split(node: fx.Node) -> Iterator[Factor]:
-    yield from _except(node, [node.args[0]], [node.args[2] if len(node.args) > 2 else 0], range(len(node.meta["val"])))  # type: ignore[list-item]
+    yield from _except([node.args[0]], [node.args[2] if len(node.args) > 2 else 0], range(len(node.meta["val"])))  # type: ignore[list-item]
 
 
 @_rule(aten.constant_pad_nd.default)
 def _padded(node: fx.Node) -> Iterator[Factor]:
     pads = list(node.args[1])  # type: ignore[arg-type]
     padded = [_rank(node) - 1 - k // 2 for k, n in enumerate(pads) if n != 0]
-    yield from _except(node, [node.args[0]], padded)
+    yield from _except([node.args[0]], padded)
 
 
 @_rule(aten.cumsum.default, aten.cumprod.default, aten.flip.default)
 def _scanned(node: fx.Node) -> Iterator[Factor]:
     dims = node.args[1] if isinstance(node.args[1], (list, tuple)) else [node.args[1]]
-    yield from _except(node, [node.args[0]], dims)  # type: ignore[arg-type]
+    yield from _except([node.args[0]], dims)  # type: ignore[arg-type]
 
 
 @_rule(aten._softmax.default, aten._log_softmax.default)
 def _softmax(node: fx.Node) -> Iterator[Factor]:
-    yield from _except(node, [node.args[0]], [node.args[1]])  # type: ignore[list-item]
+    yield from _except([node.args[0]], [node.args[1]])  # type: ignore[list-item]
 
 
 @_rule(aten._softmax_backward_data.default, aten._log_softmax_backward_data.default)
 def _softmax_backward(node: fx.Node) -> Iterator[Factor]:
-    yield from _except(node, node.args[:2], [node.args[2]])  # type: ignore[list-item]
+    yield from _except(node.args[:2], [node.args[2]])  # type: ignore[list-item]
 
 
 @_rule(aten.gather.default)

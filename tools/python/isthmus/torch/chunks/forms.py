@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,12 +13,11 @@ from ..graph import rules
 from ..graph.joint import ONTO
 from . import rows
 from .editing import Before, replace
-from .factors import SUM, shape_of
+from .factors import RESHAPES, SUM, are_alike, shape_of
 
 aten = torch.ops.aten
 prims = torch.ops.prims
 
-_VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
 _MEAN = 1
 
 
@@ -59,9 +57,6 @@ def _sums_of_losses(graph: fx.Graph, node: fx.Node) -> None:
     }.get(node.target)
     if rewrite is not None:
         rewrite(node, Before(graph, node))
-
-
-_Rewrite = Callable[[fx.Node, Before], None]
 
 
 def _nll(node: fx.Node, add: Before) -> None:
@@ -118,9 +113,9 @@ def _elements(node: Any) -> int:
 
 def _without_idle_views(graph: fx.Graph, node: fx.Node) -> None:
     """A view of a view is one of what that is a view of, or that itself."""
-    while node.target in _VIEWS and node.args[0].target in _VIEWS:  # type: ignore[union-attr]
+    while node.target in RESHAPES and node.args[0].target in RESHAPES:  # type: ignore[union-attr]
         node.update_arg(0, node.args[0].args[0])  # type: ignore[union-attr]
-    if node.target in _VIEWS:
+    if node.target in RESHAPES:
         before, now = node.args[0].meta["val"], node.meta["val"]  # type: ignore[union-attr]
         if before.shape == now.shape and before.stride() == now.stride() and any(u.op != "output" for u in node.users):
             for user in list(node.users):
@@ -151,12 +146,12 @@ def _transpose(add: Before, node: Any) -> fx.Node:
 
 
 def _gradients_onto(graph: fx.Graph, node: fx.Node) -> None:
-    """The gradient of an embedding is added to another gradient, row by row, and sums of gradients are made in place."""
+    """The gradient of an embedding is added to another gradient in place, row by row."""
     if node.target is not aten.add.Tensor or node.kwargs or not all(isinstance(a, fx.Node) for a in node.args):
         return
     for one, other in (node.args, node.args[::-1]):
         found = one.args if one.target is aten.embedding_dense_backward.default and len(one.users) == 1 else None  # type: ignore[union-attr]
-        if found is None or found[4] or not _like(other, node):
+        if found is None or found[4] or not are_alike(other, node):
             continue
         gradient, index, _, padding = found[:4]
         add = Before(graph, node)
@@ -167,8 +162,3 @@ def _gradients_onto(graph: fx.Graph, node: fx.Node) -> None:
         made.meta[ONTO] = True
         replace(node, made)
         return
-
-
-def _like(a: Any, b: fx.Node) -> bool:
-    one, other = a.meta["val"], b.meta["val"]
-    return (one.shape, one.stride(), one.dtype) == (other.shape, other.stride(), other.dtype)

@@ -12,12 +12,10 @@ import torch
 from torch import fx
 
 from .editing import Before, replace
-from .factors import shape_of
+from .factors import RESHAPES, shape_of
 from .seeds import is_zero
 
 aten = torch.ops.aten
-
-_VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
 
 
 def taken_first(graph: fx.Graph, node: fx.Node) -> None:
@@ -25,8 +23,8 @@ def taken_first(graph: fx.Graph, node: fx.Node) -> None:
     if node.target is not aten.slice.Tensor or len(node.args) > 4:
         return
     view, dim, *ends = node.args
-    product = view.args[0] if view.target in _VIEWS else None  # type: ignore[union-attr]
-    if product is None or product.target not in (aten.mm.default, aten.addmm.default) or not _is_read_once(product, view):
+    product = view.args[0] if view.target in RESHAPES else None  # type: ignore[union-attr]
+    if product is None or product.target not in (aten.mm.default, aten.addmm.default) or len(product.users) != 1 or len(view.users) != 1:
         return
     shape = shape_of(view)  # type: ignore[arg-type]
     if not 0 <= dim < len(shape) - 1 or shape[-1] != shape_of(product)[-1]:  # type: ignore[operator]
@@ -53,21 +51,23 @@ def put_last(graph: fx.Graph, node: fx.Node) -> None:
     if len(node.users) != 1 or not 0 <= place[0] < len(shape) - 1:
         return
     (whole,) = node.users
-    if whole.target not in _VIEWS or shape_of(whole)[-1:] != shape[-1:] or len(shape_of(whole)) != 2:
+    if whole.target not in RESHAPES or shape_of(whole)[-1:] != shape[-1:] or len(shape_of(whole)) != 2:
         return
     readers = [r for u in whole.users for r in (u.users if u.target is aten.t.default else (u,))]
     if not all(_may_have_fewer_rows(r, whole) for r in readers):
         return
     rows = Before(graph, node)(aten.reshape.default, gradient, [-1, shape[-1]])
     for reader in readers:
-        _with_rows(graph, reader, whole, rows, node, shape, place)
+        _with_rows(graph, reader, whole, rows, node, found)
 
 
 _Place = tuple[Any, ...]
 """The axis of a slice, where it begins and where it ends."""
+_Found = tuple[fx.Node, tuple[int, ...], _Place]
+"""A tensor that is put among zeros, the shape of the result, and the place."""
 
 
-def _among_zeros(node: fx.Node) -> tuple[fx.Node, tuple[int, ...], _Place] | None:
+def _among_zeros(node: fx.Node) -> _Found | None:
     """Returns the tensor that a node puts among zeros, the shape of the result, and the place."""
     if node.target is aten.slice_backward.default and node.args[5] == 1:
         return node.args[0], tuple(node.args[1]), node.args[2:5]  # type: ignore[return-value, arg-type]
@@ -84,15 +84,16 @@ def _may_have_fewer_rows(reader: fx.Node, whole: fx.Node) -> bool:
     return reader.target is aten.sum.dim_IntList and list(reader.args[1]) == [0]  # type: ignore[arg-type]
 
 
-def _with_rows(graph: fx.Graph, reader: fx.Node, whole: fx.Node, rows: fx.Node, zeros: fx.Node, shape: tuple[int, ...], place: _Place) -> None:
+def _with_rows(graph: fx.Graph, reader: fx.Node, whole: fx.Node, rows: fx.Node, zeros: fx.Node, found: _Found) -> None:
     add = Before(graph, reader)
+    gradient, shape, place = found
     if reader.target is not aten.mm.default:
         replace(reader, add(reader.target, rows, *reader.args[1:]))
         return
     a, b = reader.args
     if a is whole:
         width = shape_of(reader)[1]
-        product = add(aten.view.default, add(aten.mm.default, rows, b), [*shape_of(_among_zeros(zeros)[0])[:-1], width])  # type: ignore[index]
+        product = add(aten.view.default, add(aten.mm.default, rows, b), [*shape_of(gradient)[:-1], width])
         outer = [*shape[:-1], width]
         if zeros.target is aten.slice_backward.default:
             put = add(zeros.target, product, outer, *place, 1)
@@ -112,10 +113,6 @@ def _slice_of_rows(add: Before, rows: Any, outer: tuple[int, ...], place: _Place
     width = shape_of(rows)[-1]
     part = add(aten.slice.Tensor, add(aten.reshape.default, rows, [*outer, width]), *place)
     return add(aten.reshape.default, part, [-1, width])
-
-
-def _is_read_once(*nodes: fx.Node) -> bool:
-    return all(len(n.users) == 1 for n in nodes)
 
 
 def _is_transpose_of(node: Any, other: fx.Node) -> bool:

@@ -39,30 +39,22 @@ _TOGETHER = {aten.add.Tensor, aten.sub.Tensor, aten.cat.default}
 _ZEROS = {aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default}
 
 
-def seed_of(region: Region, after: set[fx.Node]) -> fx.Node | None:
-    """Returns the number to which all that the region computes in the backward is in proportion; None if there is none. after: the nodes that
-    depend on gradients of the graph's results."""
-    numbers = numbers_of(region, after)
-    if numbers is None:
-        return None
-    seeds = [n for n in numbers if not any(a in numbers for a in n.all_input_nodes)]
-    return seeds[0] if len(seeds) == 1 and _is_proportional([*numbers, *in_order(region)], seeds[0]) else None
-
-
-def numbers_of(region: Region, after: set[fx.Node]) -> list[fx.Node] | None:
-    """Returns the numbers that are computed from gradients of the graph's results and that the region reads, with those from which they are computed, in
-    the order of the graph; None if it reads more than numbers from outside."""
+def numbers_of(region: Region, after: set[fx.Node]) -> list[fx.Node]:
+    """Returns the numbers that the region reads and that are computed from one of them, its seed, which comes first; empty if the region's backward
+    reads other gradients, or computes what is not in proportion to the seed. after: the nodes that depend on gradients of the graph's results."""
     found: set[fx.Node] = set()
     stack = [a for op in region.factors for a in op.all_input_nodes if not region.makes(a) and a in after]
     while stack:
         node = stack.pop()
         value = node.meta.get("val")
         if region.makes(node) or not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.dtype.is_floating_point:
-            return None
+            return []
         if node not in found:
             found.add(node)
             stack += [a for a in node.all_input_nodes if a in after]
-    return [n for n in next(iter(region.factors)).graph.nodes if n in found] if found else None
+    numbers = [n for n in next(iter(region.factors)).graph.nodes if n in found]
+    seeds = [n for n in numbers if not any(a in found for a in n.all_input_nodes)]
+    return numbers if len(seeds) == 1 and _is_proportional([*numbers, *in_order(region)], seeds[0]) else []
 
 
 def depends_on(region: Region, numbers: Sequence[fx.Node]) -> set[fx.Node]:
@@ -97,7 +89,8 @@ def _is_proportional(ops: Sequence[fx.Node], seed: fx.Node) -> bool:
             if len(read) != 1 or op.args[0] is op.args[1]:
                 return False
         elif op.target in _TOGETHER:
-            if len(read) != len(op.all_input_nodes) or not all(isinstance(a, fx.Node) for a in _flat(op.args[:2] if op.target is not aten.cat.default else op.args[0])):
+            terms = op.args[0] if op.target is aten.cat.default else op.args[:2]
+            if not all(a in depending for a in terms):  # type: ignore[union-attr]
                 return False
         elif op.target is aten.where.self:
             if op.args[0] in depending or not all(a in depending or is_zero(a) for a in op.args[1:3]):
@@ -111,10 +104,6 @@ def _is_proportional(ops: Sequence[fx.Node], seed: fx.Node) -> bool:
         else:
             return False
     return True
-
-
-def _flat(args: Any) -> list[Any]:
-    return list(args) if isinstance(args, (list, tuple)) else [args]
 
 
 def is_zero(node: Any) -> bool:

@@ -22,6 +22,20 @@ STEP = "isthmus_step"
 """A key of the meta of a module's node: the position in the schedule of the step that the node belongs to."""
 
 
+def storage_in(problem: Problem, read: Read) -> Read:
+    """Returns the output whose storage is read."""
+    op = problem[read[0]]
+    while op.view_of is not None:
+        read = op.reads[op.view_of]
+        op = problem[read[0]]
+    return read
+
+
+def cost_of(problem: Problem) -> float:
+    """Returns the microseconds of a step without recomputation."""
+    return sum(op.cost for op in problem if not op.is_optional)
+
+
 @dataclass
 class Step:
     """The nodes of the joint graph that a run of an op emits, in this order."""
@@ -66,7 +80,7 @@ class Joint:
     @property
     def cost(self) -> float:
         """The microseconds of a step without recomputation."""
-        return sum(op.cost for op in self.problem if not op.is_optional)
+        return cost_of(self.problem)
 
     @property
     def cost_of_chunks(self) -> float:
@@ -82,11 +96,7 @@ class Joint:
 
     def storage(self, read: Read) -> Read:
         """Returns the output whose storage is read: for a view, the output that it is a view of."""
-        op = self.problem[read[0]]
-        while op.view_of is not None:
-            read = op.reads[op.view_of]
-            op = self.problem[read[0]]
-        return read
+        return storage_in(self.problem, read)
 
     def needed_by_forward(self) -> set[int]:
         """Returns the ops that the forward needs to compute its results. Other ops of the forward phase may run in the backward."""

@@ -121,9 +121,10 @@ def keep_apart(node: fx.Node) -> None:
 
 def traced(node: fx.Node) -> Any:
     """Returns a node's traced value, computed from those of its operands: fake tensors, with new storages unless the node is a view."""
-    values = [t for a in node.all_input_nodes for t in pytree.tree_leaves(a.meta["val"]) if isinstance(t, FakeTensor)]
     args, kwargs = fx.node.map_arg((node.args, dict(node.kwargs)), lambda a: a.meta["val"])
-    with values[0].fake_mode:
+    nodes = node.all_input_nodes or node.graph.nodes  # an op that makes a constant reads no tensor
+    values = (t for n in nodes for t in pytree.tree_leaves(n.meta.get("val")) if isinstance(t, FakeTensor))
+    with next(values).fake_mode:
         return node.target(*args, **kwargs)  # type: ignore[operator]
 
 

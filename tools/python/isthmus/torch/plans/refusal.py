@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...planning import live_bytes
 from ...problem import Problem
 from ..amounts import in_mib
-from ..graph.joint import Joint, Read
+from ..graph.joint import Joint, Read, storage_in
 from ..graph.places import named
 
 _LEAST_SHARE = 0.1
@@ -40,19 +40,10 @@ class Peak:
 def needed_alone(problem: Problem, op: int, beside: Sequence[Read] = ()) -> int:
     """Returns the bytes that an op needs when nothing else is live: the storages that it reads and makes, and its workspace. beside: storages that are
     not counted."""
-    read = {_storage(problem, r) for r in problem[op].reads}
+    read = {storage_in(problem, r) for r in problem[op].reads}
     read = {r for r in read if not problem[r[0]].pinned and r[0] != op} - set(beside)
     made = 0 if problem[op].view_of is not None else sum(n for k, n in enumerate(problem[op].bytes) if (op, k) not in beside)
     return sum(problem[i].bytes[k] for i, k in read) + made + problem[op].workspace
-
-
-def _storage(problem: Problem, read: Read) -> Read:
-    """Returns the output whose storage is read."""
-    op = problem[read[0]]
-    while op.view_of is not None:
-        read = op.reads[op.view_of]
-        op = problem[read[0]]
-    return read
 
 
 def peak_of(joint: Joint, schedule: Sequence[int]) -> Peak:
@@ -60,7 +51,7 @@ def peak_of(joint: Joint, schedule: Sequence[int]) -> Peak:
     problem = joint.problem
     live = live_bytes(problem, schedule)
     at = max(range(len(live)), key=live.__getitem__)
-    gradients = {r for r in map(functools.partial(_storage, problem), problem.outputs) if problem[r[0]].phase == "backward"}
+    gradients = {r for r in map(functools.partial(storage_in, problem), problem.outputs) if problem[r[0]].phase == "backward"}
     return peak_at(problem, schedule, at, live[at] + joint.reserved_bytes, gradients, lambda i: named(joint, i))
 
 

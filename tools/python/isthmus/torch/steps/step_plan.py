@@ -21,7 +21,7 @@ from ...errors import CannotBeMet
 from ...planning import Plan, live_bytes
 from ...problem import Problem
 from .. import hooks
-from ..graph.joint import Joint, Read
+from ..graph.joint import Joint, Read, cost_of, storage_in
 from ..graph.places import named
 from ..graph.program import as_it_runs
 from ..plans.refusal import Peak, peak_at
@@ -80,11 +80,8 @@ class Part:
         """The most bytes that a collective may hold after its wait: how long depends on the threads of its process group."""
 
         def size(read: Read) -> int:
-            op = self.problem[read[0]]
-            while op.view_of is not None:
-                read = op.reads[op.view_of]
-                op = self.problem[read[0]]
-            return 0 if op.pinned else op.bytes[read[1]]
+            op, output = storage_in(self.problem, read)
+            return 0 if self.problem[op].pinned else self.problem[op].bytes[output]
 
         return max((sum(map(size, reads)) for reads in self.late_reads.values()), default=0)
 
@@ -204,7 +201,7 @@ class StepProblem:
     @property
     def cost(self) -> float:
         """The microseconds of the graphs' ops without recomputation."""
-        return sum(op.cost for part in self.parts for op in part.problem if not op.is_optional)
+        return sum(cost_of(part.problem) for part in self.parts)
 
     # --- building
 
