@@ -52,7 +52,7 @@ public:
       return e;
     if (llvm::Error e = checkLimit())
       return e;
-    if (llvm::Error e = checkAdded())
+    if (llvm::Error e = checkAdded(figures(), o_.mostAdded)) // no policy respects it
       return e;
     return std::move(out_);
   }
@@ -281,23 +281,6 @@ private:
     return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
   }
 
-  // Checks the price, which policies and the search within a budget do not respect.
-  llvm::Error checkAdded() {
-    constexpr double kRounding = 1e-9;
-    const Figures &f = figures();
-    if (!o_.mostAdded || f.recomputeOverhead <= *o_.mostAdded + kRounding)
-      return llvm::Error::success();
-    Diag d =
-        makeDiag("a plan that adds {0:F1} % of the step's cost at most was not found: this one "
-                 "adds {1:F1} %",
-                 100 * *o_.mostAdded, 100 * f.recomputeOverhead);
-    d.remedies = {
-        {"max-added", llvm::formatv("{0:F1}%", 100 * f.recomputeOverhead + 0.05).str(), ""},
-        {"budget", "min", "search for the smallest arena at that price"},
-        {"effort", "", "search longer"}};
-    return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
-  }
-
   // Requires figures with the smallest arena that was found.
   llvm::Error memoryNotMet() {
     const Figures &f = figures();
@@ -324,6 +307,23 @@ private:
 };
 
 } // namespace
+
+bool isTooDear(double overhead, std::optional<double> mostAdded) {
+  constexpr double kRounding = 1e-9;
+  return mostAdded && overhead > *mostAdded + kRounding;
+}
+
+llvm::Error checkAdded(const Figures &f, std::optional<double> mostAdded) {
+  if (!isTooDear(f.recomputeOverhead, mostAdded))
+    return llvm::Error::success();
+  Diag d = makeDiag("a plan that adds {0:F1} % of the step's cost at most was not found: this one "
+                    "adds {1:F1} %",
+                    100 * *mostAdded, 100 * f.recomputeOverhead);
+  d.remedies = {{"max-added", llvm::formatv("{0:F1}%", 100 * f.recomputeOverhead + 0.05).str(), ""},
+                {"budget", "min", "search for the smallest arena at that price"},
+                {"effort", "", "search longer"}};
+  return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
+}
 
 plan::SearchOptions searchOptions(const CompileOptions &o, bool &wasInterrupted) {
   plan::SearchOptions options;
@@ -356,18 +356,16 @@ llvm::Expected<Compiled> planned(Graph given, const CompileOptions &o, const Tar
 
 llvm::Error budgetNotMet(const Figures &f, int64_t budget) {
   const int64_t smallest = *f.smallestBudgetBytes, bound = *f.lowerBoundBytes;
-  Diag d = makeDiag("a budget of {0} ({1} bytes) cannot be met: the smallest that was found is {2} "
-                    "({3} bytes{4}), and no schedule needs less than {5}{6}",
-                    bytesText(budget), budget, bytesText(smallest), smallest,
-                    f.smallestBudgetOverhead
-                        ? llvm::formatv(", +{0:F1} %", 100 * *f.smallestBudgetOverhead).str()
-                        : "",
-                    bytesText(bound),
-                    double(bound) < 0.9995 * double(smallest)
-                        ? llvm::formatv(" ({0:F1} % less)",
-                                        100 * (1 - double(bound) / double(smallest)))
-                              .str()
-                        : "");
+  Diag d = makeDiag(
+      "a budget of {0} ({1} bytes) cannot be met: the smallest that was found is {2} "
+      "({3} bytes{4}), and no schedule needs less than {5}{6}",
+      bytesText(budget), budget, bytesText(smallest), smallest,
+      f.smallestBudgetOverhead ? llvm::formatv(", +{0:F1} %", 100 * *f.smallestBudgetOverhead).str()
+                               : "",
+      bytesText(bound),
+      double(bound) < 0.9995 * double(smallest)
+          ? llvm::formatv(" ({0:F1} % less)", 100 * (1 - double(bound) / double(smallest))).str()
+          : "");
   d.remedies = {{"budget", std::to_string(smallest), ""}, {"effort", "", "search longer"}};
   noteKnee(d, f);
   return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);

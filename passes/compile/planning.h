@@ -12,6 +12,11 @@ llvm::Expected<Compiled> planned(Graph given, const CompileOptions &o, const Tar
 // How to search for plans; `wasInterrupted` is set if the caller's progress ends the search.
 plan::SearchOptions searchOptions(const CompileOptions &o, bool &wasInterrupted);
 
+// Whether a plan adds more than `mostAdded`, a share of the step's cost.
+bool isTooDear(double overhead, std::optional<double> mostAdded);
+// NotWithin, if the plan of these figures does; else success.
+llvm::Error checkAdded(const Figures &f, std::optional<double> mostAdded);
+
 // Sets the numbers of nodes of each kind that `g` has.
 void countNodes(Figures &f, const Graph &g);
 

@@ -1,6 +1,7 @@
 #include "passes/compile/sampled_figures.h"
 
 #include "ir/place.h"
+#include "passes/compile/planning.h"
 #include "passes/compile/stage_figures.h"
 #include "passes/compile/stage_limits.h"
 #include "passes/compile/staged_plan.h"
@@ -32,8 +33,8 @@ struct OrderedSample {
   OrderedGraph ordered;
   SampledGraph sampled;
   RepeatedTasks tasks;
-  std::vector<PlaceSteps> steps[std::size(kModes)];      // by mode and place; as far as asked for
-  RepeatedFigures figures[std::size(kModes)];            // all places in one mode
+  std::vector<PlaceSteps> steps[std::size(kModes)]; // by mode and place; as far as asked for
+  RepeatedFigures figures[std::size(kModes)];       // all places in one mode
 };
 
 // What one order and mode come to.
@@ -141,9 +142,8 @@ private:
   bool addMode(OrderedSample &s, CheckpointMode mode) const {
     const std::optional<uint32_t> last = lastMicroBatch(s.graph);
     for (uint32_t p = 0; p < s.places.size(); ++p) {
-      auto steps =
-          stepsOf(s.sampled, p, inCheckpointMode(s.graph, s.problem, s.places[p], mode, last),
-                  target_);
+      auto steps = stepsOf(s.sampled, p,
+                           inCheckpointMode(s.graph, s.problem, s.places[p], mode, last), target_);
       if (!steps)
         return false;
       s.steps[size_t(mode)].push_back(std::move(*steps));
@@ -172,8 +172,7 @@ private:
     std::vector<CheckpointMode> modes(s.places.size(), CheckpointMode::Never);
     for (size_t p = 0; p < modes.size(); ++p)
       for (CheckpointMode m : kModes)
-        if (m >= mode &&
-            s.figures[size_t(m)].peaks[p] < s.figures[size_t(modes[p])].peaks[p])
+        if (m >= mode && s.figures[size_t(m)].peaks[p] < s.figures[size_t(modes[p])].peaks[p])
           modes[p] = m;
     const bool isAlike = llvm::all_of(modes, [&](CheckpointMode m) { return m == mode; });
     Choice c{s.order, mode, isAlike ? s.figures[size_t(mode)] : simulate(s, modes)};
@@ -181,8 +180,11 @@ private:
       leastOf_[p] = std::min(leastOf_[p], c.figures.peaks[p]);
     if (!limits_.has(c.figures.peaks))
       return false;
-    if (o_.mostAdded && plan::overhead(c.figures.cost, baseline_->cost) > *o_.mostAdded + 1e-9)
+    if (const double added = plan::overhead(c.figures.cost, baseline_->cost);
+        isTooDear(added, o_.mostAdded)) {
+      tooDear_ = std::min(tooDear_, added);
       return true;
+    }
     if (!best_ || c.figures.times.seconds < best_->figures.times.seconds * kMuchFaster)
       best_ = std::move(c);
     return true;
@@ -196,6 +198,11 @@ private:
       f.smallestBudgetBytes = std::max(f.smallestBudgetBytes.value_or(0), leastOf_[p]);
     }
     f.predictedPeakBytes = f.baselinePeakBytes;
+    f.lowerBoundBytes = 0; // nothing is proven of a step that is not built
+    if (tooDear_ < HUGE_VAL) {
+      f.recomputeOverhead = tooDear_;
+      return checkAdded(f, o_.mostAdded);
+    }
     if (llvm::Error e = memoryNotMet(limits_, leastOf_, f))
       return e;
     return budgetNotMet(f, limits_.largest());
@@ -231,6 +238,7 @@ private:
   std::vector<StageFigures> programs_;                      // by place
   StageLimits limits_;
   std::vector<int64_t> leastOf_; // by place, the lowest peak of the choices
+  double tooDear_ = HUGE_VAL;    // what the cheapest choice adds that has room, but is too dear
   std::optional<RepeatedFigures> baseline_;
   std::optional<Choice> best_;
 };
@@ -238,8 +246,8 @@ private:
 } // namespace
 
 llvm::Expected<std::optional<Figures>> sampledFigures(const Graph &original,
-                                                      const CompileOptions &o,
-                                                      const Target &target, CutAgain &again) {
+                                                      const CompileOptions &o, const Target &target,
+                                                      CutAgain &again) {
   return Sampling(o, target, again).run(original);
 }
 

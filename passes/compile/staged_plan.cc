@@ -37,7 +37,8 @@ struct OrderedStep {
 
 // A plan of all devices: schedules, and what they need and take.
 struct Candidate {
-  Candidate(const OrderedStep &step, std::optional<CheckpointMode> mode) : step(&step), mode(mode) {}
+  Candidate(const OrderedStep &step, std::optional<CheckpointMode> mode)
+      : step(&step), mode(mode) {}
 
   const OrderedStep *step;
   std::optional<CheckpointMode> mode;  // none: planned
@@ -215,7 +216,8 @@ private:
     return notMet(asked_);
   }
 
-  // Makes and places the programs of the best plan. Returns by how much the arena of each exceeds its limit.
+  // Makes and places the programs of the best plan. Returns by how much the arena of each exceeds
+  // its limit.
   llvm::Expected<std::vector<int64_t>> placeBest(const StageLimits &limits) {
     std::vector<int64_t> excess;
     out_.programs.clear();
@@ -305,8 +307,11 @@ private:
     for (const plan::PlanResult &p : c.plans)
       if (!p.isWithin && !c.mode)
         return;
-    if (o_.mostAdded && added(c) > *o_.mostAdded + 1e-9)
+    if (isTooDear(added(c), o_.mostAdded)) {
+      if (limits.has(arenasOf(c)))
+        tooDear_ = std::min(tooDear_, added(c));
       return;
+    }
     if (!s_.checkpoint && !limits.has(arenasOf(c)))
       return;
     const bool isBetter =
@@ -332,6 +337,10 @@ private:
     f.lowerBoundBytes = lowestPeak();
     if (out_.wasInterrupted)
       return interruptedBefore(f, limits.largest());
+    if (!best_ && tooDear_ < HUGE_VAL) {
+      f.recomputeOverhead = tooDear_;
+      return checkAdded(f, o_.mostAdded);
+    }
     if (llvm::Error e = memoryNotMet(limits, leastOf_, f))
       return e;
     return budgetNotMet(f, limits.largest());
@@ -353,6 +362,7 @@ private:
   StageLimits asked_;
   int64_t least_ = INT64_MAX;    // the smallest of the candidates' largest arenas
   std::vector<int64_t> leastOf_; // by place, the smallest arena of the candidates
+  double tooDear_ = HUGE_VAL;    // what the cheapest candidate adds that has room, but is too dear
   StagedPlan out_;
 };
 

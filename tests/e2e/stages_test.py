@@ -284,6 +284,13 @@ class Explained(Stages):
         self.assertGreater(r["stages"][1]["predicted_peak_bytes"], r["stages"][126]["predicted_peak_bytes"])
         self.assertLess(r["plan_seconds"], 60)
 
+    def test_a_plan_that_is_too_dear_is_called_so(self):
+        for size, micro in ((8, 8), (128, 1024)):  # built, and simulated
+            model = self.net("mlp", "mlp", f"--depth={size}", "--width=16", "--shape=16", f"--batch={micro}")
+            options = [f"--stages={size}", f"--microbatches={micro}", "--schedule=1f1b", "--checkpoint=always", "--max-added=1%"]
+            r = self.fails_with(3, "explain", model, LOSS, ONE, *options)
+            self.assertRegex(r.err, r"a plan that adds 1\.0 % of the step's cost at most was not found: this one adds \d+\.\d %; give --max-added=")
+
 
 class Refusals(Stages):
     def test_what_options_expect(self):
