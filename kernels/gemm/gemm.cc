@@ -1,4 +1,5 @@
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/pack.h"
 
 #include <algorithm>
 #include <omp.h>
@@ -108,43 +109,6 @@ const Tile *tile() {
 
 constexpr int64_t kMostTile = 32 * 12;
 
-// Transposes four by four elements: from[i * along + k] goes to to[k * width + i].
-void transposeFour(const float *from, int64_t along, float *to, int64_t width) {
-#if defined(__x86_64__)
-  __m128 r0 = _mm_loadu_ps(from), r1 = _mm_loadu_ps(from + along),
-         r2 = _mm_loadu_ps(from + 2 * along), r3 = _mm_loadu_ps(from + 3 * along);
-  _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
-  _mm_storeu_ps(to, r0);
-  _mm_storeu_ps(to + width, r1);
-  _mm_storeu_ps(to + 2 * width, r2);
-  _mm_storeu_ps(to + 3 * width, r3);
-#else
-  for (int64_t i = 0; i < 4; ++i)
-    for (int64_t k = 0; k < 4; ++k)
-      to[k * width + i] = from[i * along + k];
-#endif
-}
-
-// Packs one panel: `width` rows or columns of a tile, `along` apart, by `depth` elements of the
-// inner axis, `inner` apart. Rows or columns past `count` become zeros.
-void packPanel(const float *from, int64_t along, int64_t inner, int64_t count, int64_t width,
-               int64_t depth, float *to) {
-  if (along == 1) {
-    for (int64_t k = 0; k < depth; ++k) {
-      std::copy_n(from + k * inner, count, to + k * width);
-      std::fill(to + k * width + count, to + (k + 1) * width, 0.0f);
-    }
-    return;
-  }
-  int64_t fours = inner == 1 ? count / 4 * 4 : 0, deep = depth / 4 * 4;
-  for (int64_t k = 0; k < deep; k += 4)
-    for (int64_t i = 0; i < fours; i += 4)
-      transposeFour(from + i * along + k, along, to + k * width + i, width);
-  for (int64_t k = 0; k < depth; ++k)
-    for (int64_t i = k < deep ? fours : 0; i < width; ++i)
-      to[k * width + i] = i < count ? from[i * along + k * inner] : 0;
-}
-
 // A product's operands, and their division into panels.
 struct Product {
   const Tile &t;
@@ -164,34 +128,29 @@ struct Product {
     return std::min(t.columns, s.columnsInRun() - columnInRun(panel));
   }
 
-  // Packs a panel for inner positions [k, k + depth), run by run.
-  void packRows(int64_t panel, int64_t k, int64_t depth, float *to) const {
+  // Packs row panels [begin, end) for inner positions [k, k + depth), run by run.
+  void packRows(int64_t begin, int64_t end, int64_t k, int64_t depth, float *to) const {
+    const float *from = a.data + begin * t.rows * a.rowStep;
+    const int64_t count = std::min(end * t.rows, s.rows) - begin * t.rows;
     forEachRun(k, depth, [&](int64_t run, int64_t at, int64_t n) {
-      packPanel(a.data + panel * t.rows * a.rowStep + at * a.columnStep + run * a.jump, a.rowStep,
-                a.columnStep, rowCount(panel), t.rows, n, to);
+      packPanels({from + at * a.columnStep + run * a.jump, a.rowStep, a.columnStep}, count, t.rows,
+                 n, to, depth * t.rows);
       to += n * t.rows;
     });
   }
-  // Packs panels [begin, end). If their rows are contiguous, several panels are packed at once, so
-  // that reads are long enough for the hardware's prefetcher.
+  // The same for column panels.
   void packColumns(int64_t begin, int64_t end, int64_t k, int64_t depth, float *to) const {
-    constexpr int64_t kAtOnce = 16;
-    for (int64_t panel = begin; panel < end;) {
-      int64_t run = panel / panelsInRun(), together = 1;
-      const float *from =
-          b.data + columnInRun(panel) * b.columnStep + (s.columnRun ? run * b.jump : 0);
-      if (b.columnStep == 1 && !s.innerRun) {
-        together = std::min({kAtOnce, end - panel, (run + 1) * panelsInRun() - panel});
-        packSideBySide(panel, together, from + k * b.rowStep, depth, to);
-      } else {
-        forEachRun(k, depth, [&](int64_t part, int64_t at, int64_t n) {
-          packPanel(from + at * b.rowStep + part * b.jump, b.columnStep, b.rowStep,
-                    columnCount(panel), t.columns, n,
-                    to + (at + part * s.innerInRun() - k) * t.columns);
-        });
-      }
-      panel += together;
-      to += together * t.columns * depth;
+    for (int64_t panel = begin, next; panel < end; panel = next) {
+      const int64_t run = panel / panelsInRun(), column = columnInRun(panel);
+      next = std::min(end, (run + 1) * panelsInRun());
+      const float *from = b.data + column * b.columnStep + (s.columnRun ? run * b.jump : 0);
+      const int64_t count = std::min((next - panel) * t.columns, s.columnsInRun() - column);
+      float *at = to + (panel - begin) * t.columns * depth;
+      forEachRun(k, depth, [&](int64_t part, int64_t row, int64_t n) {
+        packPanels({from + row * b.rowStep + part * b.jump, b.columnStep, b.rowStep}, count,
+                   t.columns, n, at, depth * t.columns);
+        at += n * t.columns;
+      });
     }
   }
 
@@ -221,22 +180,6 @@ private:
     t.run(depth, pa, pb, edge, t.columns, sums);
     for (int64_t r = 0; r < height; ++r)
       std::copy_n(edge + r * t.columns, width, to + r * result.step);
-  }
-
-  void packSideBySide(int64_t panel, int64_t together, const float *from, int64_t depth,
-                      float *to) const {
-    for (int64_t k = 0; k < depth; ++k)
-      for (int64_t p = 0; p < together; ++p) {
-        const float *row = from + k * b.rowStep + p * t.columns;
-        float *at = to + (p * depth + k) * t.columns;
-        int64_t count = columnCount(panel + p);
-        if (count == t.columns) {
-          std::copy_n(row, t.columns, at);
-        } else {
-          std::copy_n(row, count, at);
-          std::fill(at + count, at + t.columns, 0.0f);
-        }
-      }
   }
 
   template <typename F> void forEachRun(int64_t k, int64_t depth, F f) const {
@@ -302,8 +245,8 @@ void multiply(const Sizes &s, const Matrix &a, const Matrix &b, const Result &re
           int64_t depth = std::min(kDepth, s.inner - k);
           int64_t rows = std::min(mostRows, rowPanels - i0),
                   columns = std::min(mostColumns, columnPanels - j0);
-          for (int64_t i = share(rows, me, team); i < share(rows, me + 1, team); ++i)
-            p.packRows(i0 + i, k, depth, packed + i * t.rows * depth);
+          p.packRows(i0 + share(rows, me, team), i0 + share(rows, me + 1, team), k, depth,
+                     packed + share(rows, me, team) * t.rows * depth);
           if (i0 == 0)
             p.packColumns(j0 + share(columns, me, team), j0 + share(columns, me + 1, team), k,
                           depth, packedB + share(columns, me, team) * t.columns * depth);
