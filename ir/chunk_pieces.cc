@@ -38,7 +38,12 @@ private:
       return pieceOf(g_.node(n.from.origin).result(g_.value(v).resultIndex));
     if (n.is(StandIn::Chunk))
       return {};
-    return {Piece::Whole, n.isRestoring() ? n.from.restores : v};
+    if (!n.isRestoring())
+      return {Piece::Whole, v};
+    // An encoding or an inverse of a chunk is read in place of the chunk. A value that comes later
+    // in the graph is none of this graph's chunks, whatever the file says.
+    return n.from.restores.index < v.index ? pieceOf(n.from.restores)
+                                           : Piece{Piece::Whole, n.from.restores};
   }
   bool isWhole(ValueId v, ValueId of) const {
     const Piece p = pieceOf(v);
@@ -205,8 +210,25 @@ private:
       share = Share{Piece::kAnywhere, g_.type(n.firstResult).dims[*axis],
                     g_.type(whole.firstResult).dims[*axis]};
     }
+    place(n, whole, f, factor, *share);
     return hasAttrsOf(n, whole, f, factor, *share) &&
            takeResults(n, whole, f, factor, *share, before);
+  }
+
+  // A share that may lie anywhere lies where an attribute of the node says, such as the place of
+  // the first element that a mask is drawn for. The attributes are held against it later.
+  void place(const Node &n, const Node &whole, const Factors &f, uint32_t factor,
+             Share &share) const {
+    const std::optional<size_t> axis = Factors::axisOf(f.results[0], factor);
+    if (!share.isAnywhere() || !axis)
+      return;
+    const OpCall call = g_.call(g_.value(whole.firstResult).def);
+    const std::optional<int64_t> begin = beginOfChunk(call, *axis, n.attrs);
+    const int64_t size = call.results[0].dims[*axis];
+    if (!begin || *begin < 0 || *begin > size || size == 0)
+      return;
+    share.begin = int64_t(__int128(*begin) * share.length / size);
+    share.end += share.begin;
   }
 
   bool hasAttrsOf(const Node &n, const Node &whole, const Factors &f, uint32_t factor,

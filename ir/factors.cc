@@ -123,6 +123,14 @@ Factors factorsOf(const OpCall &call) {
   return wholeFactors(call);
 }
 
+// The number of elements from one index of an axis to the next.
+static int64_t strideOf(const Dims &dims, size_t axis) {
+  int64_t stride = 1;
+  for (int64_t d : llvm::makeArrayRef(dims).drop_front(axis + 1))
+    stride *= d;
+  return stride;
+}
+
 Attrs attrsOfChunk(const OpCall &call, size_t axis, int64_t begin, int64_t size) {
   Attrs attrs = *call.attrs;
   const Dims &whole = call.results[0].dims;
@@ -132,14 +140,19 @@ Attrs attrsOfChunk(const OpCall &call, size_t axis, int64_t begin, int64_t size)
       sizes[axis] = size;
       attrs.set(a.name, sizes);
     } else if (a.axes == AxisRole::First) {
-      int64_t stride = 1;
-      for (int64_t d : llvm::makeArrayRef(whole).drop_front(axis + 1))
-        stride *= d;
-      attrs.set(a.name, attrs.getInt(a.name) + begin * stride);
+      attrs.set(a.name, attrs.getInt(a.name) + begin * strideOf(whole, axis));
     } else if (a.axes == AxisRole::Parts && axis == 0 && whole[0] > 0) {
       attrs.set(a.name, attrs.getInt(a.name) * size / whole[0]);
     }
   return attrs;
+}
+
+std::optional<int64_t> beginOfChunk(const OpCall &call, size_t axis, const Attrs &chunk) {
+  const int64_t stride = strideOf(call.results[0].dims, axis);
+  for (const AttrDef &a : call.op->attrs)
+    if (a.axes == AxisRole::First && stride > 0)
+      return (chunk.getInt(a.name) - call.attrs->getInt(a.name)) / stride;
+  return std::nullopt;
 }
 
 } // namespace isthmus

@@ -37,6 +37,10 @@ Factors factorsOf(const OpCall &call);
 // The attributes for the elements of result 0 from `begin` on, `size` along `axis`.
 Attrs attrsOfChunk(const OpCall &call, size_t axis, int64_t begin, int64_t size);
 
+// Where a chunk with these attributes begins on an axis of result 0, if an attribute tells; `call`
+// is the whole.
+std::optional<int64_t> beginOfChunk(const OpCall &call, size_t axis, const Attrs &chunk);
+
 // --- For the rows' cells
 
 // No axis has a factor.

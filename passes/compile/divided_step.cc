@@ -2,6 +2,7 @@
 
 #include "ir/check.h"
 #include "ir/place.h"
+#include "passes/chunk/chunk.h"
 #include "passes/chunk/request.h"
 #include "llvm/ADT/STLExtras.h"
 #include <limits>
@@ -16,10 +17,13 @@ class Division {
 public:
   Division(const Graph &original, const CompileOptions &o, const Target &target, CutAgain &again,
            bool isSampled)
-      : original_(original), o_(o), s_(o.stages ? *o.stages : StageOptions()), target_(target),
-        again_(again), isSampled_(isSampled) {}
+      : o_(o), s_(o.stages ? *o.stages : StageOptions()), target_(target), again_(again),
+        isSampled_(isSampled), original_(original) {}
 
   llvm::Expected<DividedStep> run() {
+    // The form that a file of the step keeps: planned anew from the file, it is cut as before.
+    if (numMicroBatches(original_, o_, s_.stages) > 1)
+      original_ = withUnreducedLosses(original_);
     if (llvm::Error e = assignStages())
       return e;
     if (llvm::Error e = cutIntoMicroBatches())
@@ -153,12 +157,12 @@ private:
     return llvm::Error::success();
   }
 
-  const Graph &original_;
   const CompileOptions &o_;
   const StageOptions s_;
   const Target &target_;
   CutAgain &again_;
   const bool isSampled_;
+  Graph original_;
   DividedStep out_;
 };
 

@@ -254,7 +254,7 @@ private:
       if (plans && !s_.checkpoint)
         consider(planned(step, limits), limits);
     }
-    return best_ && limits.has(arenasOf(*best_)) ? llvm::Error::success() : notMet(limits);
+    return best_ ? llvm::Error::success() : notMet(limits);
   }
 
   // The step without a plan, in the order that is then the fastest.
@@ -312,7 +312,7 @@ private:
         tooDear_ = std::min(tooDear_, added(c));
       return;
     }
-    if (!s_.checkpoint && !limits.has(arenasOf(c)))
+    if (!limits.has(arenasOf(c)))
       return;
     const bool isBetter =
         !best_ ||

@@ -55,6 +55,57 @@ bool isFloatCast(const Graph &g, const Node &n) {
          isFloat(g.type(n.firstResult).dtype);
 }
 
+// The operands to cast so that the op accepts their types: as few as possible, and rather to f32
+// than from it. Empty if no casts help.
+llvm::SmallVector<ValueId, 4> operandsToCast(Rebuilder &r, const Node &n, const Attrs &attrs,
+                                             llvm::function_ref<Type(ValueId)> castType) {
+  llvm::SmallVector<ValueId, 4> floats, best; // each operand once
+  for (ValueId v : n.operands)
+    if (isFloat(castType(v).dtype) && !llvm::is_contained(floats, v))
+      floats.push_back(v);
+  constexpr size_t kMost = 8;
+  for (uint32_t mask = 1; floats.size() <= kMost && mask < 1u << floats.size(); ++mask) {
+    llvm::SmallVector<ValueId, 4> cast;
+    for (size_t i = 0; i < floats.size(); ++i)
+      if (mask >> i & 1)
+        cast.push_back(floats[i]);
+    auto narrowed = [&](const llvm::SmallVector<ValueId, 4> &of) {
+      return llvm::count_if(of, [&](ValueId v) { return castType(v).dtype != DType::F32; });
+    };
+    if (!best.empty() &&
+        std::pair(cast.size(), narrowed(cast)) >= std::pair(best.size(), narrowed(best)))
+      continue;
+    std::vector<Type> types;
+    for (ValueId v : n.operands)
+      types.push_back(llvm::is_contained(cast, v) ? castType(v) : r.to().type(r.map(v)));
+    if (auto results = inferTypes(*n.op, attrs, types))
+      best = std::move(cast);
+    else
+      llvm::consumeError(results.takeError());
+  }
+  return best;
+}
+
+// Copies a node that does not accept its operands' new types: a row may take a statistic or the
+// gradient of a loss in f32 beside 16-bit operands. Casts such operands.
+llvm::Expected<NodeId> copyWithCasts(Rebuilder &r, NodeId id, const Attrs &attrs, DType to) {
+  const Node &n = r.from().node(id);
+  auto castType = [&](ValueId v) {
+    const Type &now = r.to().type(r.map(v));
+    return !isFloat(now.dtype) ? now : now.with(now.dtype == DType::F32 ? to : DType::F32);
+  };
+  Builder b(r.to(), n.phase);
+  llvm::SmallVector<std::pair<ValueId, ValueId>, 4> before;
+  for (ValueId v : operandsToCast(r, n, attrs, castType)) {
+    before.push_back({v, r.map(v)});
+    r.setMap(v, b.cast(r.map(v), castType(v).dtype));
+  }
+  auto copy = r.copyNodeWith(id, attrs);
+  for (auto [v, now] : before)
+    r.setMap(v, now);
+  return copy;
+}
+
 } // namespace
 
 llvm::Expected<Graph> withPrecision(const Graph &g, DType to) {
@@ -90,6 +141,10 @@ llvm::Expected<Graph> withPrecision(const Graph &g, DType to) {
       ExpandContext context{b, n.attrs, {r.map(n.operands[0])}};
       r.setMap(n.firstResult, n.op->expand(context)[0]);
       continue;
+    }
+    if (!copy) {
+      llvm::consumeError(copy.takeError());
+      copy = copyWithCasts(r, NodeId(i), converted(n.attrs, to), to); // or the same error
     }
     if (!copy)
       return addNote(locate(copy.takeError(), g.whereIs(NodeId(i))),

@@ -3,6 +3,7 @@
 #include "ir/builder.h"
 #include "ir/check.h"
 #include "ir/place.h"
+#include "ir/provenance.h"
 #include "passes/rebuild.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -22,7 +23,7 @@ public:
     if (!isInOrder_ && g_.numReplaced() == 0) // else all nodes say so already
       for (uint32_t i = 0; i < g_.numNodes(); ++i)
         if (first_[i] && !g_.node(NodeId(i)).isStandIn())
-          r_.to().editNode(first_[i]).from.sourceIndex = i;
+          r_.to().editNode(first_[i]).from.sourceIndex = sourceIndex(g_, NodeId(i));
     keepLoss();
     return withRoles(r_.finish());
   }

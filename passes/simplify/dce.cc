@@ -24,6 +24,12 @@ llvm::BitVector liveNodes(const Graph &g, llvm::ArrayRef<ValueId> outputs) {
     if (n.from.origin)
       live.set(n.from.origin.index);
   }
+  // What is sent keeps its bytes until a wait for it, which nobody reads. All that such a wait
+  // refers to is live already.
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    if (const Node &n = g.node(NodeId(i)); n.op->is(kWait))
+      if (const NodeId start = g.value(n.operands[1]).def; start && live.test(start.index))
+        live.set(i);
   return live;
 }
 

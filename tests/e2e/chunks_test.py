@@ -174,6 +174,13 @@ class MicroBatches(Chunks):
                         r = self.report("run", "parts.isth")
                         self.assertEqual(r["measured_peak_bytes"], r["predicted_peak_bytes"])
 
+    def test_a_gradient_that_is_the_same_for_all_examples(self):
+        """Chunks of it may lie anywhere; the masks that it meets say where."""
+        model = self.net("cnn.isth", "cnn", "--depth=2", "--width=4", "--batch=8", "--shape=3x16x16", "--dropout=0.2")
+        for number in 2, 3, 8:
+            self.run_ok("opt", model, "--loss=mean", f"--microbatches={number}", "-o", "parts.isth")
+            self.run_ok("verify", model, "parts.isth", "--loss=mean")
+
     def test_save_memory(self):
         model = self.net("unet.isth", *self.NETS["unet"])
         whole = self.opt(model, LOSS, "--policy=none")
@@ -183,6 +190,16 @@ class MicroBatches(Chunks):
             self.assertEqual(parts["baseline_peak_bytes"], whole["baseline_peak_bytes"])
         chosen = self.opt(model, LOSS, "--budget=40%", CHUNK)
         self.assertGreater(chosen["chunks"], 0)
+
+    def test_beside_all_other_ways(self):
+        """A chunk may be encoded, inverted, or recomputed; the file then still says what its nodes stand for."""
+        model = self.net("unet.isth", *self.NETS["unet"])
+        for ways in "encode", "invert,encode", "fetch,encode", "invert,fetch,encode":
+            with self.subTest(ways):
+                r = self.opt(model, "--loss=mse", "--budget=45%", f"--allow=recompute,chunk,{ways}", "--microbatches=2")
+                self.assertGreater(r["chunks"], 0)
+                self.assertGreater(r["encodings"], 0)
+                self.run_ok("verify", model, "small.isth", "--loss=mse")
 
 
 if __name__ == "__main__":

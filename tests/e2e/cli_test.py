@@ -339,6 +339,21 @@ class Inputs(Case):
         self.assertEqual(read_npy(self.path("outputs/a_b.2.npy"))[2], (3.0, 0.0))
         self.assertEqual(read_npy(self.path("outputs/a_b.3.npy"))[2], (3.0, 0.0))
 
+    def test_precision_of_a_step(self):
+        """A step that is differentiated already, in whatever precision, is converted; a loss's gradient stays f32 beside 16 bits."""
+        loss = "--loss=cross_entropy"
+        self.run_ok("zoo", "mlp", "--width=16", "--batch=4", "--shape=8", "-o", "net.isth")
+        self.run_ok("grad", "net.isth", loss, "-o", "step.isth")
+        for precision in "bf16", "f16", "f64":
+            self.run_ok("opt", "net.isth", loss, f"--precision={precision}", "--budget=min", "--effort=0.1", "-o", "half.isth")
+            self.run_ok("verify", "net.isth", "half.isth", loss, f"--precision={precision}")
+            self.run_ok("verify", "half.isth", "step.isth", f"--precision={precision}")
+            want = self.report("run", "net.isth", loss, f"--precision={precision}")["loss"]
+            for step in "step.isth", "half.isth":
+                self.assertEqual(self.report("run", step, f"--precision={precision}")["loss"], want)
+            for other in "bf16", "f16", "f32", "f64":
+                self.run_ok("run", "half.isth", f"--precision={other}")
+
     def test_precision(self):
         for precision, code in ("f32", "<f4"), ("f64", "<f8"), ("f16", "<f2"):
             with self.subTest(precision):

@@ -17,7 +17,7 @@ namespace {
 struct Options {
   ModelOptions model;
   std::string other, device = "cpu", outputs;
-  double maxInverseError = 1e-3;
+  std::optional<double> maxInverseError;
   int steps = 1;
 };
 
@@ -77,7 +77,11 @@ llvm::Expected<Sides> bothSides(const Options &o, const GivenInputs &given) {
   if (!differentiates)
     Console::get().note("no loss is given (--loss) or named in the files: the forward parts run, " +
                         std::string(o.model.eval ? "for inference" : "as written"));
-  for (CompileOptions &options : sides.options) {
+  for (size_t i : {0, 1}) {
+    const Graph &graph = sides.graphs[i], &other = sides.graphs[1 - i];
+    CompileOptions &options = sides.options[i];
+    if (graph.wasPlanned() || (graph.hasBackward() && !other.hasBackward()))
+      options.precision.reset(); // it has the precision that the other is to have
     options.differentiates = differentiates;
     options.step.keepsOutputs = true; // to compare them, if both have them
     // Both are lowered alike: the form of a graph that was planned is fixed.
@@ -160,6 +164,14 @@ double relativeError(const Tensor &a, const Tensor &b) {
   return most == 0 ? 0 : most / scale;
 }
 
+// Rounding alone moves an element of a 16-bit type by half of its last place.
+double defaultMostError(DType type) {
+  constexpr double kMost = 1e-3, kLastPlaces = 4;
+  return std::max(kMost, type == DType::BF16  ? kLastPlaces * 0x1p-7
+                         : type == DType::F16 ? kLastPlaces * 0x1p-10
+                                              : 0);
+}
+
 // Describes a difference that is not allowed, or ""; raises `worst` to the error of rounded
 // results.
 std::string compare(const Result &a, const Result &b, double maxError, double &worst) {
@@ -181,11 +193,13 @@ std::string compare(const Result &a, const Result &b, double maxError, double &w
 // Collects what differs.
 class Comparison {
 public:
-  explicit Comparison(double maxInverseError) : maxInverseError_(maxInverseError) {}
+  explicit Comparison(std::optional<double> maxInverseError) : maxInverseError_(maxInverseError) {}
 
   void both(llvm::StringRef name, const Result &a, const Result &b) {
     ++(a.isRounded || b.isRounded ? numRounded_ : numExact_);
-    if (std::string d = compare(a, b, maxInverseError_, worst_); !d.empty())
+    if (std::string d =
+            compare(a, b, maxInverseError_.value_or(defaultMostError(a.tensor.type.dtype)), worst_);
+        !d.empty())
       differs("output '%" + name.str() + "': " + d);
   }
 
@@ -212,9 +226,10 @@ public:
       return llvm::make_error<ExitError>(std::move(diags_), kDiffers);
     std::string summary = llvm::formatv("{0} outputs are equal bit for bit", numExact_);
     if (numRounded_ > 0)
-      summary += llvm::formatv("; {0} depend on inverses or sums of chunks, and are off by {1:e1} of "
-                               "their largest element at most",
-                               numRounded_, worst_);
+      summary +=
+          llvm::formatv("; {0} depend on inverses or sums of chunks, and are off by {1:e1} of "
+                        "their largest element at most",
+                        numRounded_, worst_);
     Console::get().line(summary);
     return llvm::Error::success();
   }
@@ -226,7 +241,8 @@ private:
     diags_.push_back(std::move(d));
   }
 
-  double maxInverseError_, worst_ = 0;
+  std::optional<double> maxInverseError_;
+  double worst_ = 0;
   size_t numExact_ = 0, numRounded_ = 0;
   std::vector<Diag> diags_;
 };
@@ -276,8 +292,8 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("--device", o->device, "the device on which both run")->capture_default_str();
   app.add_option("--max-inverse-error", o->maxInverseError,
                  "the largest error of an output that depends on inverses or on sums of chunks, as "
-                 "a share of its largest element; all other outputs are compared bit by bit")
-      ->capture_default_str()
+                 "a share of its largest element; all other outputs are compared bit by bit; "
+                 "default: 1e-3, or four places of the last bit of a 16-bit type")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--steps", o->steps, "how often to repeat the step")
       ->capture_default_str()
