@@ -20,6 +20,8 @@ namespace isthmus {
 struct OnnxOptions {
   std::map<std::string, int64_t>
       dims; // sizes of symbolic dimensions, by name; an unnamed one is "INPUT.AXIS"
+  // Called with each name in `dims` that the model does not leave open; if empty, that is an error.
+  std::function<void(const std::string &)> lacksDim;
   // The tensor that a run will feed to the input of this name, or null if it is not known; the
   // function may be empty. Open sizes missing in `dims` are taken from the tensors' shapes. If a
   // value must be known at import, such as the shape of a Reshape, the inputs that it depends on

@@ -48,14 +48,17 @@ llvm::Error unbound(const std::vector<std::string> &names) {
   return e;
 }
 
-// Every bound name must be an open size of the model.
-llvm::Error checkNames(const std::map<std::string, int64_t> &given,
-                       const std::map<std::string, int64_t> &symbols) {
+// Every bound name must be an open size of the model, unless somebody asks for those that are not.
+llvm::Error checkNames(const OnnxOptions &options, const std::map<std::string, int64_t> &symbols) {
   std::vector<llvm::StringRef> names;
   for (const auto &[name, size] : symbols)
     names.push_back(name);
-  for (const auto &[name, size] : given)
-    if (!symbols.count(name)) {
+  for (const auto &[name, size] : options.dims)
+    if (symbols.count(name)) {
+      continue;
+    } else if (options.lacksDim) {
+      options.lacksDim(name);
+    } else {
       std::string has = names.empty() ? "none" : "'" + llvm::join(names, "', '") + "'";
       return makeError("no open size of the model is called '{0}'; there {1} {2}{3}", name,
                        names.size() > 1 ? "are" : "is", has, didYouMean(name, names));
@@ -115,7 +118,7 @@ llvm::Expected<BoundInputs> bindInputs(const Model &m, const OnnxOptions &option
       return makeError("input '{0}' would have over 2^60 bytes: {1}", v.name(), type.str());
     bound.inputs.push_back({v.name(), type});
   }
-  if (llvm::Error e = checkNames(options.dims, bound.symbols))
+  if (llvm::Error e = checkNames(options, bound.symbols))
     return e;
   if (!missing.empty())
     return unbound(missing);

@@ -442,6 +442,15 @@ class Verify(Case):
         self.run_ok("opt", "m.onnx", *options, "-o", "m.isth")
         self.run_ok("verify", "m.onnx", "m.isth", *options)
         self.run_ok("verify", "m.isth", "m.onnx", *options)
+        # Each of two models takes the sizes that it leaves open.
+        self.run_ok("opt", "m.onnx", *options, "-o", "bound.onnx")
+        self.run_ok("verify", "m.onnx", "bound.onnx", *options)
+        self.run_ok("dot", "m.isth", "--diff=m.onnx", *options, "-o", "m.dot")
+        self.run_ok("view", "m.isth", "m.onnx", *options, "-o", "m.html")
+        for pair in ("m.onnx", "bound.onnx"), ("m.isth", "m.isth"):
+            result = command.run("verify", *pair, *options, "--dim", "M=3", cwd=self.dir)
+            self.assertEqual(result.code, 2)
+            self.assertRegex(result.err, r"no open size of either model is called '[MN]'")
         self.assertEqual(command.run("verify", "m.isth", "m.isth", *options, cwd=self.dir).code, 2)
 
     def test_different(self):

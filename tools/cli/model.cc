@@ -8,6 +8,7 @@
 #include "tools/cli/compiled.h"
 #include "tools/cli/exit.h"
 #include "tools/cli/parameters.h"
+#include "tools/cli/unused_dims.h"
 
 namespace isthmus {
 namespace {
@@ -23,6 +24,9 @@ llvm::Expected<Graph> readOnnx(const ModelOptions &o, CommandPaths &paths,
   if (!dims)
     return dims.takeError();
   onnx.dims = *dims;
+  std::set<std::string> lacked;
+  if (o.unusedDims)
+    onnx.lacksDim = [&](const std::string &name) { lacked.insert(name); };
   auto ties = tiesOf(o);
   if (!ties)
     return ties.takeError();
@@ -38,6 +42,8 @@ llvm::Expected<Graph> readOnnx(const ModelOptions &o, CommandPaths &paths,
   auto g = importOnnx(o.model, onnx);
   if (!g)
     return g.takeError();
+  if (o.unusedDims)
+    o.unusedDims->lackedBy(lacked);
   return withoutDeadNodes(*g);
 }
 
@@ -62,8 +68,17 @@ llvm::Expected<Graph> loadModel(const ModelOptions &o, CommandPaths &paths,
     paths.reads("the weights of " + o.model, pathBeside(o.model, g->weightsFile));
   if (llvm::Error e = paths.check())
     return e;
-  if (!isOnnx && !o.dims.empty())
+  if (!isOnnx && o.unusedDims) {
+    auto dims = dimBindings(o);
+    if (!dims)
+      return dims.takeError();
+    std::set<std::string> lacked;
+    for (const auto &[name, size] : *dims)
+      lacked.insert(name);
+    o.unusedDims->lackedBy(lacked);
+  } else if (!isOnnx && !o.dims.empty()) {
     return usageError("--dim binds symbolic sizes of .onnx files; those of an .isth are constant");
+  }
   if (llvm::Error e = verify(*g))
     return e;
   if (!o.load.empty())

@@ -8,11 +8,14 @@
 #include "passes/compile/compile.h"
 #include "llvm/ADT/STLExtras.h"
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace isthmus {
+
+class UnusedDims;
 
 // A precision of matrix products alone: tensors are f32.
 constexpr const char *kTf32 = "tf32";
@@ -37,8 +40,9 @@ struct ModelOptions {
   std::string inputs;                 // a folder; empty: none
   std::string load;                   // a file with parameters; empty: none
   std::vector<std::string> dims;
-  std::vector<std::string> ties; // "A,B"
-  std::string untie;             // names, comma between
+  std::shared_ptr<UnusedDims> unusedDims; // of a command with two models; else null
+  std::vector<std::string> ties;          // "A,B"
+  std::string untie;                      // names, comma between
   bool eval = false, asWritten = false;
   bool keepOutputs = false;  // of a model whose loss is of a kind
   bool allowOutside = false; // weights may lie outside the model's folder
@@ -69,16 +73,14 @@ struct PlanFlags {
   std::optional<int64_t> microBatches;
   std::string batchNorm; // of micro-batches; empty: whole
   StageOptions stages;
-  bool hasStages = false; // an option asks for them
-  std::string machine;    // a file; empty: none
+  bool hasStages = false;            // an option asks for them
+  std::string machine;               // a file; empty: none
   std::optional<int64_t> hostMemory; // bytes; none: no bound
   std::optional<double> link;        // bytes a second; none: the device's own rate
   std::optional<double> maxInverseError;
   std::optional<size_t> iterations; // of each fixed point; none: no fixed points
   bool isChosen() const { return policy || checkpoints || budget; }
-  bool any() const { 
-    return plans() || microBatches || hasStages;
-  }
+  bool any() const { return plans() || microBatches || hasStages; }
   bool plans() const { return isChosen() || hasBudget() || !chunks.empty(); }
   bool hasBudget() const { return budget || memoryLimit; }
   bool allows(llvm::StringRef way) const { return llvm::is_contained(allow, way); }

@@ -8,6 +8,7 @@
 #include "tools/cli/exit.h"
 #include "tools/cli/model.h"
 #include "tools/cli/output.h"
+#include "tools/cli/unused_dims.h"
 #include "tools/verbs/verbs.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <variant>
@@ -112,17 +113,21 @@ llvm::Error dot(const DotCall &o) {
   if (llvm::Error e = paths.check())
     return e;
   const bool compares = !o.diff.empty(); // --loss is for whichever is a forward graph
-  auto g = graphToDraw(o.model, compares, paths, *given);
+  ModelOptions model = o.model;
+  if (compares)
+    model.unusedDims = std::make_shared<UnusedDims>();
+  auto g = graphToDraw(model, compares, paths, *given);
   if (!g)
     return g.takeError();
   std::optional<Graph> other;
   if (compares) {
-    ModelOptions model = o.model;
     model.model = o.diff;
     auto loaded = graphToDraw(model, compares, paths, *given);
     if (!loaded)
       return loaded.takeError();
     other = std::move(*loaded);
+    if (llvm::Error e = model.unusedDims->check())
+      return e;
   }
   auto text = textOf(*g, other ? &*other : nullptr, o);
   if (!text)

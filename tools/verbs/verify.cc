@@ -6,6 +6,7 @@
 #include "tools/cli/execute.h"
 #include "tools/cli/exit.h"
 #include "tools/cli/model.h"
+#include "tools/cli/unused_dims.h"
 #include "tools/verbs/verbs.h"
 #include <array>
 #include <cmath>
@@ -35,16 +36,6 @@ struct Side {
   bool isStep = false; // differentiated as it was given
 };
 
-bool isOnnx(llvm::StringRef path) { return path.endswith(".onnx"); }
-
-ModelOptions optionsFor(const std::string &path, const Options &o) {
-  ModelOptions model = o.model;
-  model.model = path;
-  if (!isOnnx(path) && (isOnnx(o.model.model) || isOnnx(o.other)))
-    model.dims.clear(); // these are for the model that has open sizes
-  return model;
-}
-
 // Both graphs and their compile options. The model options apply to the graph that is forward.
 struct Sides {
   std::array<Graph, 2> graphs;
@@ -57,8 +48,10 @@ llvm::Expected<Sides> bothSides(const Options &o, const GivenInputs &given) {
   Sides sides;
   CommandPaths paths; // nothing is written
   bool differentiates = !o.model.wrt.empty();
+  ModelOptions model = o.model;
+  model.unusedDims = std::make_shared<UnusedDims>();
   for (size_t i : {0, 1}) {
-    const ModelOptions model = optionsFor(i == 0 ? o.model.model : o.other, o);
+    model.model = i == 0 ? o.model.model : o.other;
     auto g = loadModel(model, paths, given);
     if (!g)
       return g.takeError();
@@ -69,6 +62,8 @@ llvm::Expected<Sides> bothSides(const Options &o, const GivenInputs &given) {
     sides.graphs[i] = std::move(*g);
     sides.options[i] = std::move(*options);
   }
+  if (llvm::Error e = model.unusedDims->check())
+    return e;
   const auto &[first, second] = sides.graphs;
   if (first.hasBackward() && second.hasBackward() &&
       (!o.model.loss.empty() || !o.model.wrt.empty()))

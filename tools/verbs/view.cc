@@ -5,6 +5,7 @@
 #include "tools/cli/explanation.h"
 #include "tools/cli/model.h"
 #include "tools/cli/step.h"
+#include "tools/cli/unused_dims.h"
 #include "tools/verbs/verbs.h"
 #include "tools/view/page.h"
 #include "llvm/Support/Process.h"
@@ -98,6 +99,8 @@ llvm::Expected<Beside> otherModel(const Options &o, const Graph &shown, bool was
   auto g = loadModel(model, paths, given);
   if (!g)
     return g.takeError();
+  if (llvm::Error e = model.unusedDims->check())
+    return e;
   auto options = compileOptions(model, {}, given);
   if (!options)
     return options.takeError();
@@ -156,7 +159,9 @@ Json standIns() {
   return all;
 }
 
-llvm::Error view(const Options &o) {
+llvm::Error view(Options o) {
+  if (!o.other.empty())
+    o.model.unusedDims = std::make_shared<UnusedDims>();
   if (llvm::Error e = checkOutput(o.output))
     return e;
   CommandPaths paths;
