@@ -137,6 +137,7 @@ private:
         afterChunk[n.result(r).index] = reads || n.is(StandIn::Chunk);
     }
     std::vector<bool> beforeChunk(g.numValues(), false);
+    NodeId first; // of those that need the whole batch; the others may only follow from it
     for (uint32_t i = uint32_t(g.numNodes()); i-- > 0;) {
       const Node &n = g.node(NodeId(i));
       bool isRead = false;
@@ -144,17 +145,19 @@ private:
         isRead |= beforeChunk[n.result(r).index];
       const bool reads = llvm::any_of(n.operands, [&](ValueId v) { return afterChunk[v.index]; });
       if (isRead && reads && !n.is(StandIn::Chunk) && n.phase == Phase::Forward && !n.op->is(kView))
-        return addRemedy(
-            locate(makeError("'{0}' ({1}) needs the whole batch, so the micro-batches of the "
-                             "stages would all wait for it",
-                             g.nodeName(NodeId(i)), n.op->name),
-                   g.whereIs(NodeId(i))),
-            {"batch-norm", "micro", "take the statistics of each micro-batch, if it is a norm"});
+        first = NodeId(i);
       for (ValueId v : n.operands)
         if (n.is(StandIn::Chunk) || isRead)
           beforeChunk[v.index] = true;
     }
-    return llvm::Error::success();
+    if (!first)
+      return llvm::Error::success();
+    return addRemedy(
+        locate(makeError("'{0}' ({1}) needs the whole batch, so the micro-batches of the "
+                         "stages would all wait for it",
+                         g.nodeName(first), g.node(first).op->name),
+               g.whereIs(first)),
+        {"batch-norm", "micro", "take the statistics of each micro-batch, if it is a norm"});
   }
 
   const CompileOptions &o_;
@@ -169,8 +172,7 @@ private:
 } // namespace
 
 llvm::Expected<DividedStep> dividedStep(const Graph &original, const CompileOptions &o,
-                                        const Target &target, CutAgain &again,
-                                        bool isSampled) {
+                                        const Target &target, CutAgain &again, bool isSampled) {
   return Division(original, o, target, again, isSampled).run();
 }
 

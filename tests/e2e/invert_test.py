@@ -105,6 +105,16 @@ class Plans(Inverses):
         without = self.report("run", "flow.isth", "--budget=60%", QUICK, "--threads=1")
         self.assertLessEqual(r["recompute_overhead"], without["recompute_overhead"] + 1e-9)
 
+    def test_gradients_that_cancel(self):
+        """The gradient of a bias before a norm is rounding alone: it is held against the step's own error, unless an error is given."""
+        self.run_ok("zoo", "mobilenetv2", "--width=8", "--batch=4", "--shape=3x64x64", "-o", "net.isth")
+        step = ["net.isth", "--loss=mean", "--threads=2"]
+        r = self.report("opt", *step, "--budget=45%", "--allow=recompute,invert", "--effort=0.1", "-o", "small.isth")
+        self.assertGreater(r["inversions"], 0)
+        verify = ["verify", "net.isth", "small.isth", *step[1:]]
+        self.run_ok(*verify)
+        self.assertEqual(command.run(*verify, "--max-inverse-error=1e-3", cwd=self.dir).code, 4)
+
     def test_the_rewritten_graph_is_a_graph(self):
         self.flow(24, coupling="affine")
         self.run_ok("opt", "flow.isth", QUICK, "--budget=min", ALLOW, "-o", "small.isth", "--dot=small.dot")
