@@ -3,8 +3,11 @@
 #include "ir/builder.h"
 #include "ir/check.h"
 #include "ir/element.h"
+#include "ir/provenance.h"
 #include "passes/rebuild.h"
 #include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/STLExtras.h"
+#include <map>
 
 namespace isthmus {
 namespace {
@@ -86,71 +89,124 @@ llvm::SmallVector<ValueId, 4> operandsToCast(Rebuilder &r, const Node &n, const 
   return best;
 }
 
-// Copies a node that does not accept its operands' new types: a row may take a statistic or the
-// gradient of a loss in f32 beside 16-bit operands. Casts such operands.
-llvm::Expected<NodeId> copyWithCasts(Rebuilder &r, NodeId id, const Attrs &attrs, DType to) {
-  const Node &n = r.from().node(id);
-  auto castType = [&](ValueId v) {
-    const Type &now = r.to().type(r.map(v));
-    return !isFloat(now.dtype) ? now : now.with(now.dtype == DType::F32 ? to : DType::F32);
-  };
-  Builder b(r.to(), n.phase);
-  llvm::SmallVector<std::pair<ValueId, ValueId>, 4> before;
-  for (ValueId v : operandsToCast(r, n, attrs, castType)) {
-    before.push_back({v, r.map(v)});
-    r.setMap(v, b.cast(r.map(v), castType(v).dtype));
+class Conversion {
+public:
+  Conversion(const Graph &g, DType to) : g_(g), to_(to), r_(g), needed_(neededNodes(g)) {}
+
+  llvm::Expected<Graph> run() {
+    for (const Input &input : g_.inputs())
+      if (llvm::Error e = convertInput(input))
+        return e;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      const uint32_t first = uint32_t(r_.to().numNodes());
+      if (llvm::Error e = convertNode(NodeId(i)))
+        return addNote(locate(std::move(e), g_.whereIs(NodeId(i))),
+                       llvm::formatv("while converting the graph to {0}", dtypeName(to_)).str());
+      for (NodeId made(first); made.index < r_.to().numNodes(); ++made.index)
+        madeFor_.push_back(NodeId(i));
+    }
+    Graph out = r_.finish();
+    if (hasAdded_ && g_.isRewritten())
+      place(out);
+    return out;
   }
-  auto copy = r.copyNodeWith(id, attrs);
-  for (auto [v, now] : before)
-    r.setMap(v, now);
-  return copy;
-}
+
+private:
+  llvm::Error convertInput(const Input &input) {
+    Type type = g_.type(input.value);
+    Initializer init = input.init;
+    if (isFloat(type.dtype) && type.dtype != to_) {
+      type = type.with(to_);
+      if (init.kind == Initializer::Kind::Data) {
+        if (!init.data)
+          return makeError(
+              "the values of '{0}' cannot be converted to {1}: the weights file was not read",
+              g_.valueName(input.value), dtypeName(to_));
+        init.data = converted(init.data, to_);
+        init.key.clear(); // the weights file has the old type
+      }
+    }
+    r_.copyInput(input, type, std::move(init));
+    return llvm::Error::success();
+  }
+
+  llvm::Error convertNode(NodeId id) {
+    const Node &n = g_.node(id);
+    if (isFloatCast(g_, n) && !needed_.test(id.index)) {
+      r_.setMap(n.firstResult, r_.map(n.operands[0]));
+      return llvm::Error::success();
+    }
+    const Attrs attrs = converted(n.attrs, to_);
+    auto copy = r_.copyNodeWith(id, attrs);
+    if (copy)
+      return llvm::Error::success();
+    if (n.op->viewOffset) { // the part does not begin at a place that the new type allows
+      llvm::consumeError(copy.takeError());
+      hasAdded_ = true;
+      Builder b(r_.to(), n.phase);
+      ExpandContext context{b, n.attrs, {r_.map(n.operands[0])}};
+      r_.setMap(n.firstResult, n.op->expand(context)[0]);
+      return llvm::Error::success();
+    }
+    llvm::consumeError(copy.takeError());
+    return copyWithCasts(id, attrs); // or the same error
+  }
+
+  // Copies a node that does not accept its operands' new types: a row may take a statistic or the
+  // gradient of a loss in f32 beside 16-bit operands. Casts such operands; for a clone, by clones
+  // of its origin's casts.
+  llvm::Error copyWithCasts(NodeId id, const Attrs &attrs) {
+    const Node &n = g_.node(id);
+    auto castType = [&](ValueId v) {
+      const Type &now = r_.to().type(r_.map(v));
+      return !isFloat(now.dtype) ? now : now.with(now.dtype == DType::F32 ? to_ : DType::F32);
+    };
+    Builder b(r_.to(), n.phase);
+    llvm::SmallVector<std::pair<ValueId, ValueId>, 4> before;
+    for (ValueId v : operandsToCast(r_, n, attrs, castType)) {
+      before.push_back({v, r_.map(v)});
+      const size_t operand = size_t(llvm::find(n.operands, v) - n.operands.begin());
+      r_.setMap(v, b.cast(r_.map(v), castType(v).dtype));
+      const NodeId cast = r_.to().value(r_.map(v)).def;
+      casts_[{id.index, operand}] = cast;
+      if (n.isClone())
+        r_.to().editNode(cast).standFor(casts_[{n.from.origin.index, operand}]);
+      hasAdded_ = true;
+    }
+    auto copy = r_.copyNodeWith(id, attrs);
+    for (auto [v, now] : before)
+      r_.setMap(v, now);
+    return copy ? llvm::Error::success() : copy.takeError();
+  }
+
+  // Places added nodes in the source order, before the nodes that they are for.
+  void place(Graph &out) const {
+    std::vector<std::pair<uint32_t, NodeId>> order;
+    for (uint32_t i = 0; i < out.numNodes(); ++i)
+      if (const NodeId of = madeFor_[i]; !out.node(NodeId(i)).isStandIn())
+        order.push_back({sourceIndex(g_, of), NodeId(i)});
+    llvm::stable_sort(order, llvm::less_first());
+    for (uint32_t at = 0; at < order.size(); ++at)
+      out.editNode(order[at].second).from.sourceIndex = at;
+    for (uint32_t i = 0; i < out.numNodes(); ++i)
+      if (out.node(NodeId(i)).isStandIn())
+        out.editNode(NodeId(i)).from.sourceIndex.reset();
+  }
+
+  const Graph &g_;
+  const DType to_;
+  Rebuilder r_;
+  const llvm::BitVector needed_;
+  std::vector<NodeId> madeFor_;                         // by new node: the old one
+  bool hasAdded_ = false;                               // a node that is no copy
+  std::map<std::pair<uint32_t, size_t>, NodeId> casts_; // by old node and operand
+};
 
 } // namespace
 
 llvm::Expected<Graph> withPrecision(const Graph &g, DType to) {
   ISTHMUS_CHECK(isFloat(to), "a precision that is no float type");
-  Rebuilder r(g);
-  for (const Input &input : g.inputs()) {
-    Type type = g.type(input.value);
-    Initializer init = input.init;
-    if (isFloat(type.dtype) && type.dtype != to) {
-      type = type.with(to);
-      if (init.kind == Initializer::Kind::Data) {
-        if (!init.data)
-          return makeError(
-              "the values of '{0}' cannot be converted to {1}: the weights file was not read",
-              g.valueName(input.value), dtypeName(to));
-        init.data = converted(init.data, to);
-        init.key.clear(); // the weights file has the old type
-      }
-    }
-    r.copyInput(input, type, std::move(init));
-  }
-  llvm::BitVector needed = neededNodes(g);
-  for (uint32_t i = 0; i < g.numNodes(); ++i) {
-    const Node &n = g.node(NodeId(i));
-    if (isFloatCast(g, n) && !needed.test(i)) {
-      r.setMap(n.firstResult, r.map(n.operands[0]));
-      continue;
-    }
-    auto copy = r.copyNodeWith(NodeId(i), converted(n.attrs, to));
-    if (!copy && n.op->viewOffset) { // the part does not begin at a place that the new type allows
-      llvm::consumeError(copy.takeError());
-      Builder b(r.to(), n.phase);
-      ExpandContext context{b, n.attrs, {r.map(n.operands[0])}};
-      r.setMap(n.firstResult, n.op->expand(context)[0]);
-      continue;
-    }
-    if (!copy) {
-      llvm::consumeError(copy.takeError());
-      copy = copyWithCasts(r, NodeId(i), converted(n.attrs, to), to); // or the same error
-    }
-    if (!copy)
-      return addNote(locate(copy.takeError(), g.whereIs(NodeId(i))),
-                     llvm::formatv("while converting the graph to {0}", dtypeName(to)).str());
-  }
-  return r.finish();
+  return Conversion(g, to).run();
 }
 
 } // namespace isthmus

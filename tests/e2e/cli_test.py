@@ -353,6 +353,12 @@ class Inputs(Case):
                 self.assertEqual(self.report("run", step, f"--precision={precision}")["loss"], want)
             for other in "bf16", "f16", "f32", "f64":
                 self.run_ok("run", "half.isth", f"--precision={other}")
+        # A plan keeps its source order where casts are added.
+        self.run_ok("zoo", "cnn", "--batch=4", "--width=4", "--shape=3x16x16", "-o", "net.isth")
+        self.run_ok("opt", "net.isth", loss, "--budget=80%", "--allow=recompute,fetch", "-o", "plan.isth")
+        for precision in "bf16", "f64":
+            self.run_ok("opt", "plan.isth", f"--precision={precision}", "--budget=80%", "--effort=0.1", "-o", "other.isth")
+            self.run_ok("verify", "net.isth", "other.isth", loss, f"--precision={precision}")
 
     def test_precision(self):
         for precision, code in ("f32", "<f4"), ("f64", "<f8"), ("f16", "<f2"):
