@@ -355,9 +355,9 @@ class Inputs(Case):
                 self.run_ok("run", "half.isth", f"--precision={other}")
         # A plan keeps its source order where casts are added.
         self.run_ok("zoo", "cnn", "--batch=4", "--width=4", "--shape=3x16x16", "-o", "net.isth")
-        self.run_ok("opt", "net.isth", loss, "--budget=80%", "--allow=recompute,fetch", "-o", "plan.isth")
+        self.run_ok("opt", "net.isth", loss, "--budget=min", "--allow=recompute,fetch", "-o", "plan.isth")
         for precision in "bf16", "f64":
-            self.run_ok("opt", "plan.isth", f"--precision={precision}", "--budget=80%", "--effort=0.1", "-o", "other.isth")
+            self.run_ok("opt", "plan.isth", f"--precision={precision}", "--budget=min", "--effort=0.1", "-o", "other.isth")
             self.run_ok("verify", "net.isth", "other.isth", loss, f"--precision={precision}")
 
     def test_precision(self):
