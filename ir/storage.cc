@@ -20,8 +20,7 @@ class Overwrites {
 public:
   Overwrites(const Graph &g, llvm::ArrayRef<ValueId> roots)
       : g_(g), roots_(roots), isRead_(unsigned(g.numValues())), isOutput_(isRead_),
-        isTaken_(isRead_), isOfGradients_(isRead_), nextOf_(g.numValues()),
-        lastReader_(g.numValues()) {}
+        isTaken_(isRead_), nextOf_(g.numValues()), lastReader_(g.numValues()) {}
 
   std::vector<Overwrite> find() {
     for (size_t i = 0; i < g_.outputs().size(); ++i)
@@ -36,31 +35,15 @@ public:
         isRead_.set(v.index);
         lastReader_[roots_[v.index].index] = NodeId(i);
       }
+    const llvm::BitVector isOfGradients = valuesOfGradients(g_);
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      if (noteGradients(NodeId(i)) && g_.node(NodeId(i)).phase == Phase::Update)
+      if (const Node &n = g_.node(NodeId(i));
+          n.phase == Phase::Update && n.numResults > 0 && isOfGradients.test(n.firstResult.index))
         findOf(NodeId(i));
     return std::move(found_);
   }
 
 private:
-  // Whether the node is of the backward phase or reads results of such nodes, and so depends on
-  // gradients. A clone is treated like its origin and a stand-in like the value that it restores,
-  // so a plan changes no answer.
-  bool noteGradients(NodeId id) {
-    const Node &n = g_.node(id);
-    const ValueId standsFor = n.isClone()            ? g_.node(n.from.origin).firstResult
-                              : n.is(StandIn::Chunk) ? ValueId() // what it restores has no bytes
-                                                     : n.from.restores;
-    const bool isOf = standsFor
-                          ? isOfGradients_.test(standsFor.index)
-                          : n.phase == Phase::Backward || llvm::any_of(n.operands, [&](ValueId v) {
-                              return isOfGradients_.test(v.index);
-                            });
-    for (uint32_t r = 0; isOf && r < n.numResults; ++r)
-      isOfGradients_.set(n.result(r).index);
-    return isOf;
-  }
-
   void findOf(NodeId id) {
     const Node &n = g_.node(id);
     for (uint32_t r = 0; r < n.numResults; ++r)
@@ -87,13 +70,30 @@ private:
   llvm::BitVector isRead_;         // by value
   llvm::BitVector isOutput_;       // by root: it or a view of it is an output
   llvm::BitVector isTaken_;        // by value: already paired, as input or as next value
-  llvm::BitVector isOfGradients_;  // by value
   std::vector<ValueId> nextOf_;    // by value: the input whose next value it is
   std::vector<NodeId> lastReader_; // by root
   std::vector<Overwrite> found_;
 };
 
 } // namespace
+
+// A node of the backward phase, or one that reads results of such nodes, depends on gradients. A
+// clone is treated like its origin and a stand-in like the value that it restores, so a plan
+// changes no answer.
+llvm::BitVector valuesOfGradients(const Graph &g) {
+  llvm::BitVector isOf(unsigned(g.numValues()));
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    const ValueId standsFor = n.isClone()            ? g.node(n.from.origin).firstResult
+                              : n.is(StandIn::Chunk) ? ValueId() // what it restores has no bytes
+                                                     : n.from.restores;
+    if (standsFor ? isOf.test(standsFor.index)
+                  : n.phase == Phase::Backward ||
+                        llvm::any_of(n.operands, [&](ValueId v) { return isOf.test(v.index); }))
+      isOf.set(n.firstResult.index, n.firstResult.index + n.numResults);
+  }
+  return isOf;
+}
 
 std::vector<Overwrite> possibleOverwrites(const Graph &g) {
   return Overwrites(g, rootsOfViews(g)).find();

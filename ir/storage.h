@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/graph.h"
+#include "llvm/ADT/BitVector.h"
 
 namespace isthmus {
 
@@ -20,6 +21,9 @@ struct Overwrite {
 // All possible overwrites of a graph, in node order. In each, no node reads a result of `node`, and
 // neither the input nor a view of it is an output.
 std::vector<Overwrite> possibleOverwrites(const Graph &g);
+
+// By value: whether it depends on gradients. Clones and stand-ins count as what they stand for.
+llvm::BitVector valuesOfGradients(const Graph &g);
 
 // For each value, the value whose storage it has: for a view the root of its operand, for an
 // in-place update the graph input that it overwrites, else the value itself.

@@ -2,6 +2,7 @@
 
 #include "ir/builder.h"
 #include "ir/check.h"
+#include "ir/storage.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace isthmus {
@@ -9,7 +10,7 @@ namespace {
 
 class Splitting {
 public:
-  explicit Splitting(const Graph &g) : g_(g), places_(g) {}
+  explicit Splitting(const Graph &g) : g_(g), places_(g), isOfGradients_(valuesOfGradients(g)) {}
 
   std::vector<Program> run() {
     for (const std::string &device : places_.names()) {
@@ -43,8 +44,8 @@ private:
       return now;
     const Input &i = *g_.inputOf(v);
     Program &p = programs_[place];
-    now = llvm::cantFail(p.graph.addInput(i.kind, g_.valueName(v), g_.type(v), i.init,
-                                          g_.value(v).loc));
+    now = llvm::cantFail(
+        p.graph.addInput(i.kind, g_.valueName(v), g_.type(v), i.init, g_.value(v).loc));
     p.inputs.push_back(g_.value(v).resultIndex);
     return now;
   }
@@ -65,13 +66,21 @@ private:
     for (uint32_t r = 0; r < n.numResults; ++r)
       names.push_back(g_.valueName(n.result(r)).str());
     const NodeId made =
-        llvm::cantFail(p.graph.addNode(*n.op, operands, n.attrs, names, n.phase));
+        llvm::cantFail(p.graph.addNode(*n.op, operands, n.attrs, names, phaseOf(n)));
     Node &copy = p.graph.editNode(made);
     copy.device = n.device;
     copy.marks = n.marks;
     copy.loc = n.loc;
     for (uint32_t r = 0; r < n.numResults; ++r)
       now_[place][n.result(r)] = copy.result(r);
+  }
+
+  // A clone or a stand-in of a forward value runs in the backward phase. A program does not say
+  // what its nodes stand for, so the phase tells that such a value does not depend on gradients.
+  Phase phaseOf(const Node &n) const {
+    const bool isForward =
+        n.phase == Phase::Backward && n.isStandIn() && !isOfGradients_.test(n.firstResult.index);
+    return isForward ? Phase::Forward : n.phase;
   }
 
   void addOutput(size_t output) {
@@ -99,6 +108,7 @@ private:
 
   const Graph &g_;
   const Places places_;
+  const llvm::BitVector isOfGradients_; // by value
   std::vector<Program> programs_;
   std::vector<llvm::DenseMap<ValueId, ValueId>> now_; // by place: values of the whole
 };
