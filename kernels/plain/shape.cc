@@ -308,9 +308,9 @@ template <typename T> void shorten(const char *x, int64_t n, char *y) {
     for (int64_t i = begin; i < end; i += kFew) {
       const int64_t count = std::min(kFew, end - i);
       std::memcpy(from, x + i * int64_t(sizeof(float)), size_t(count) * sizeof(float));
-      vectorised([&] {
+      vectorised([count, wide = &from[0], narrow = &to[0]] {
         for (int64_t k = 0; k < count; ++k)
-          to[k] = T(from[k]);
+          narrow[k] = T(wide[k]);
       });
       std::memcpy(y + i * int64_t(sizeof(T)), to, size_t(count) * sizeof(T));
     }
