@@ -59,7 +59,10 @@ private:
   void findOf(NodeId id) {
     const Node &n = g_.node(id);
     const bool isRight = (isPart(n) && cut(n)) || (n.op->name == "write_part" && written(n)) ||
-                         (n.op->name == "add" && summed(n)) || computed(id);
+                         (n.op->name == "add" && summed(n)) ||
+                         (n.op->name == "full" && isSumOfNone(n)) ||
+                         (n.op->name == "cast" && (widened(n) || rounded(n))) ||
+                         (n.op->name == "shorten" && rounded(n)) || inFront(n) || computed(id);
     if (!isRight)
       out_.wrong.push_back(
           {id,
@@ -72,14 +75,16 @@ private:
 
   void set(const Node &n, uint32_t result, Piece p) {
     const Type &whole = g_.type(p.of);
-    const bool isAll = p.kind == Piece::Sum ? p.begin <= 0 && p.end == p.length
+    const bool isAll = p.kind == Piece::Sum ? isOfAll(p) && !p.isWide
                        : p.kind == Piece::Written || p.kind == Piece::Cut
                            ? p.begin == 0 && p.end == whole.dims[p.axis]
-                           : true;
+                           : p.kind != Piece::Front;
     if (isAll)
       p.kind = Piece::Whole;
     out_.of[n.result(result).index] = p;
   }
+
+  static bool isOfAll(const Piece &sum) { return sum.begin <= 0 && sum.end == sum.length; }
 
   // --- Parts of a whole
 
@@ -135,10 +140,59 @@ private:
   bool summed(const Node &n) {
     const Piece a = pieceOf(n.operands[0]), b = pieceOf(n.operands[1]);
     if (a.kind != Piece::Sum || b.kind != Piece::Sum || a.of != n.from.restores || b.of != a.of ||
-        a.begin > 0 || a.length != b.length || (b.begin != Piece::kAnywhere && a.end != b.begin))
+        a.isWide != b.isWide || a.begin > 0 || a.length != b.length ||
+        (b.begin != Piece::kAnywhere && a.end != b.begin))
       return false;
     set(n, 0,
-        {Piece::Sum, a.of, 0, 0, b.begin == Piece::kAnywhere ? a.end + b.end : b.end, a.length});
+        sumOf(a.of, 0, b.begin == Piece::kAnywhere ? a.end + b.end : b.end, a.length, a.isWide));
+    return true;
+  }
+
+  static Piece sumOf(ValueId v, int64_t begin, int64_t end, int64_t length, bool isWide) {
+    return {Piece::Sum, v, 0, begin, end, length, isWide};
+  }
+
+  // --- Sums in f32 of a value of 16 bits
+
+  bool isShort(ValueId v) const { return dtypeBytes(g_.type(v).dtype) == 2; }
+  bool isWideTypeOf(const Type &t, ValueId v) const {
+    return isShort(v) && t.dtype == DType::F32 && t.dims == g_.type(v).dims;
+  }
+
+  bool isSumOfNone(const Node &n) {
+    if (!isWideTypeOf(g_.type(n.firstResult), n.from.restores) || n.attrs.getFloat("value") != 0)
+      return false;
+    set(n, 0, sumOf(n.from.restores, 0, 0, 1, /*isWide=*/true));
+    return true;
+  }
+  bool widened(const Node &n) {
+    Piece p = pieceOf(n.operands[0]);
+    if (p.kind != Piece::Sum || p.isWide || p.of != n.from.restores ||
+        !isWideTypeOf(g_.type(n.firstResult), p.of))
+      return false;
+    p.isWide = true;
+    set(n, 0, p);
+    return true;
+  }
+  bool rounded(const Node &n) {
+    const Piece p = pieceOf(n.operands[0]);
+    if (p.kind != Piece::Sum || !p.isWide || !isOfAll(p) || p.of != n.from.restores ||
+        g_.type(n.firstResult).dtype != g_.type(p.of).dtype)
+      return false;
+    set(n, 0, {n.op->name == "cast" ? Piece::Whole : Piece::Front, p.of});
+    return true;
+  }
+  // Whether the node takes the whole from the front of a tensor, or a smaller tensor with it.
+  bool inFront(const Node &n) {
+    if (n.operands.empty())
+      return false;
+    const Piece p = pieceOf(n.operands[0]);
+    const Type &t = g_.type(n.firstResult);
+    if (p.kind != Piece::Front || p.of != n.from.restores ||
+        t.elements() < g_.type(p.of).elements() ||
+        !(n.op->name == "reshape" || (n.op->name == "part" && n.attrs.getInt("start") == 0)))
+      return false;
+    set(n, 0, {t == g_.type(p.of) ? Piece::Whole : Piece::Front, p.of});
     return true;
   }
 
@@ -255,9 +309,10 @@ private:
         continue;
       }
       Share sum = share;
+      const bool isWide = before && isWideTypeOf(g_.type(n.result(r)), v);
       if (before) {
         const Piece p = pieceOf(before);
-        if (p.kind != Piece::Sum || p.of != v || p.begin > 0 ||
+        if (p.kind != Piece::Sum || p.of != v || p.isWide != isWide || p.begin > 0 ||
             (!share.isAnywhere() &&
              __int128(p.end) * share.length != __int128(share.begin) * p.length))
           return false;
@@ -265,7 +320,7 @@ private:
         if (share.isAnywhere())
           sum.end += placeOf(p.end, {0, 0, p.length}, share.length);
       }
-      set(n, r, {Piece::Sum, v, 0, sum.begin, sum.end, sum.length});
+      set(n, r, sumOf(v, sum.begin, sum.end, sum.length, isWide));
     }
     return true;
   }

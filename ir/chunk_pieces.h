@@ -13,6 +13,7 @@ struct ChunkPiece {
     Cut,     // the elements from `begin` to `end` of `axis`; of a value whose elements there are
              // alike, `begin` is kAnywhere and `end` their number
     Written, // the whole, of which the elements from 0 to `end` of `axis` are right
+    Front,   // a tensor that begins with the whole
     Sum      // the sum over the places from `begin` to `end`, of `length` places; or over `end` of
              // places that are alike, where `begin` is kAnywhere
   };
@@ -21,6 +22,7 @@ struct ChunkPiece {
   ValueId of;
   uint32_t axis = 0;
   int64_t begin = 0, end = 0, length = 0;
+  bool isWide = false; // a sum in f32, of a value of 16 bits
 };
 
 // The pieces by value, and the chunk nodes that do not compute what they say that they restore.
@@ -29,6 +31,9 @@ struct ChunkPiece {
 //   - the node that makes the restored value, on equal shares of its operands along one factor
 //     (factors.h), or its accumulation on the sum of the shares before;
 //   - a sum of two sums of neighbouring shares;
+//   - for a value of 16 bits, whose sums are in f32: zeros, the sum of no share; a cast of a share's
+//     sum to f32; and a cast of the sum of all shares to the value's type, or a `shorten`, whose
+//     first part is then taken by a part and a reshape;
 //   - a part written into its place, after all places before it.
 struct ChunkPieces {
   std::vector<ChunkPiece> of; // by value

@@ -7,7 +7,11 @@ namespace isthmus {
 double Target::flopsPerSecondOf(const OpCall &call) const {
   if (!call.op->is(kContraction) || call.operands.empty())
     return flopsPerSecond;
-  double rate = contractionFlopsPerSecond[size_t(call.operands[0].dtype)];
+  DType narrowest = call.operands[0].dtype; // a product may go on from a sum of wider floats
+  for (const Type &t : call.operands)
+    if (isFloat(t.dtype) && dtypeBytes(t.dtype) < dtypeBytes(narrowest))
+      narrowest = t.dtype;
+  double rate = contractionFlopsPerSecond[size_t(narrowest)];
   return rate > 0 ? rate : flopsPerSecond;
 }
 

@@ -31,8 +31,8 @@ struct Target {
   double flopsPerSecond = 100e9;
   double bytesPerSecond = 10e9;
   double launchSeconds = 2e-6;
-  // The rate of convolutions and matrix products, by the dtype of the first operand: some devices
-  // have separate units for them. Zero: flopsPerSecond.
+  // The rate of convolutions and matrix products, by the dtype of the narrowest floats that they
+  // read: some devices have separate units for them. Zero: flopsPerSecond.
   std::array<double, 8> contractionFlopsPerSecond = {};
 
   // Replaces the roofline; null: nothing was measured.

@@ -51,13 +51,19 @@ llvm::Expected<TypeList> inferMatmul(const InferContext &c) {
   return TypeList{a.with(batch)};
 }
 
-// y = c + the product: c has the product's type.
+// y = c + the product: c has the product's type, or is f32 where that has 16 bits.
 llvm::Expected<TypeList> inferMatmulAdd(const InferContext &c) {
   auto y = inferMatmul(InferContext(c.op, c.attrs, c.operands.drop_front()));
-  if (y && (*y)[0] != c.operand(0))
-    return c.error("expects 'c' of the product's type '{0}', got '{1}'", (*y)[0].str(),
-                   c.operand(0).str());
-  return y;
+  if (!y)
+    return y;
+  const Type product = (*y)[0];
+  Type wide = product;
+  if (dtypeBytes(product.dtype) == 2)
+    wide.dtype = DType::F32;
+  if (c.operand(0) != product && c.operand(0) != wide)
+    return c.error("expects 'c' of the product's type '{0}'{1}, got '{2}'", product.str(),
+                   wide == product ? "" : " or in f32", c.operand(0).str());
+  return TypeList{c.operand(0)};
 }
 
 // [..., m, k] [..., k, n] -> [..., m, n], with transposed operands as they lie; a bias is [n]. A
@@ -190,7 +196,11 @@ Cost costMatmul(const OpCall &c) {
 }
 
 ValueList expandMatmulAdd(ExpandContext &c) {
-  return {c.b.add(c.operands[0], c.b.create("matmul", {c.operands[1], c.operands[2]}, c.attrs))};
+  auto inTypeOfSum = [&](size_t i) {
+    const DType type = c.b.type(c.operands[0]).dtype;
+    return c.b.type(c.operands[i]).dtype == type ? c.operands[i] : c.b.cast(c.operands[i], type);
+  };
+  return {c.b.add(c.operands[0], c.b.create("matmul", {inTypeOfSum(1), inTypeOfSum(2)}, c.attrs))};
 }
 
 Cost costMatmulAdd(const OpCall &c) {
@@ -250,8 +260,10 @@ void registerMatmulOps(OpRegistry &r) {
              "matmul(f64[2, 3, 3], f64[2, 4, 3]) {transpose_a = true, transpose_b = true}",
              "matmul(f64[3, 3], f64[3, 4], f64[4])"}},
        {.name = "matmul_add",
-        .doc = "c plus the matrix product of a and b. The sum over the inner axis goes on from c: "
-               "a product in parts along that axis has the bits of the whole.",
+        .doc =
+            "c plus the matrix product of a and b. The sum over the inner axis goes on from c: "
+            "a product in parts along that axis has the bits of the whole. With factors of 16 "
+            "bits c may be f32: the sum, rounded once at its end, has the bits of their product.",
         .operands = "c a b",
         .results = "y",
         .attrs = attrs,
@@ -267,7 +279,9 @@ void registerMatmulOps(OpRegistry &r) {
             "matmul_add(f64[2, 2, 4], f64[2, 2, 3], f64[3, 4])",
             "matmul_add(f64[2, 2, 4], f64[2, 3], f64[2, 4, 3]) {transpose_b = true}",
             "matmul_add(f64[2, 3], f64[2, 0], f64[0, 3])",
-            "matmul_add(f64[9, 17], f64[33, 9], f64[33, 17]) {transpose_a = true}"}}});
+            "matmul_add(f64[9, 17], f64[33, 9], f64[33, 17]) {transpose_a = true}",
+            "matmul_add(f32[9, 17], bf16[33, 9], bf16[33, 17]) {transpose_a = true}",
+            "matmul_add(f32[2, 2, 4], f16[2, 2, 3], f16[3, 4])"}}});
   registerLinalgOps(r);
 }
 

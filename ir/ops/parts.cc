@@ -1,6 +1,6 @@
 // Parts of a tensor along one axis: a part where it lies, and a part written into its place. Both
 // are for chunks (passes/chunk): a part of an outermost axis takes no bytes of its own, and a whole
-// is put together in place.
+// is put together in place. And a sum in f32 that becomes one of 16 bits where it lies.
 
 #include "ir/factors.h"
 #include "ir/ops/indexing.h"
@@ -100,6 +100,28 @@ Cost costWritePart(const OpCall &c) {
   return {0, 2 * double(c.operands.size() > 1 ? c.operands[0].bytes() : c.results[0].bytes())};
 }
 
+// --- shorten
+
+llvm::Expected<TypeList> inferShorten(const InferContext &c) {
+  const Type &x = c.operand(0);
+  const auto type = parseDType(c.attrs.getString("type"));
+  if (x.dtype != DType::F32 || !type || !isFloat(*type) || dtypeBytes(*type) != 2)
+    return c.error("expects f32, and the type bf16 or f16, got '{0}' and '{1}'", x.str(),
+                   c.attrs.getString("type"));
+  Type to(*type, x.dims);
+  to.dims.insert(to.dims.begin(), 2);
+  return TypeList{to};
+}
+
+ValueList expandShorten(ExpandContext &c) {
+  Builder &b = c.b;
+  Dims dims = b.type(c.operands[0]).dims;
+  dims.insert(dims.begin(), 1);
+  const ValueId y = b.cast(c.operands[0], *parseDType(c.attrs.getString("type")));
+  return {
+      b.create("write_part", {b.reshape(y, dims)}, {{"start", int64_t(0)}, {"size", int64_t(2)}})};
+}
+
 Factors factorsOfOthers(const OpCall &c) { return allButFactors(c, {axisOf(c)}); }
 
 const AttrDef kAxis = {"axis", AttrKind::Int, int64_t(0),
@@ -144,7 +166,19 @@ void registerPartOps(OpRegistry &r) {
                      "write_part(f64[3, 2, 2], f64[3, 4, 2]) {axis = 1, start = 0, size = 4}",
                      "write_part(f64[4, 1], f64[4, 6]) {axis = -1, start = 5, size = 6}",
                      "write_part(f64[0, 2], f64[2, 2]) {start = 1, size = 2}",
-                     "write_part(f64[3]) {start = 0, size = 3}"}}});
+                     "write_part(f64[3]) {start = 0, size = 3}"}},
+       {.name = "shorten",
+        .doc =
+            "x rounded to a 16-bit type, which may lie in the first half of x: the result has as "
+            "many bytes. Its first part along axis 0 is x, its second part is zero.",
+        .operands = "x",
+        .results = "y",
+        .attrs = {{"type", AttrKind::String, {}, "bf16 or f16"}},
+        .infer = inferShorten,
+        .expand = expandShorten,
+        .inPlace = {{0, 0}},
+        .examples = {"shorten(f32[2, 3]) {type = bf16}", "shorten(f32[]) {type = f16}",
+                     "shorten(f32[0, 2]) {type = f16}", "shorten(f32[37, 1113]) {type = bf16}"}}});
 }
 
 } // namespace isthmus

@@ -56,8 +56,9 @@ public:
   CublasMatmul(const OpCall &call, const Queue &queue, const ElementTypes &types,
                cudaDataType_t resultType, size_t first, int64_t alignment, bool addsBias)
       : queue_(queue), types_(types), resultType_(resultType), firstFactor_(first),
-        bytes_(dtypeBytes(call.operands[0].dtype)), resultBytes_(dtypeBytes(call.results[0].dtype)),
-        hasBias_(call.operands.size() > first + 2), addsBias_(addsBias), alignment_(alignment) {
+        bytes_(dtypeBytes(call.operands[first].dtype)),
+        resultBytes_(dtypeBytes(call.results[0].dtype)), hasBias_(call.operands.size() > first + 2),
+        addsBias_(addsBias), alignment_(alignment) {
     const Type &a = call.operands[first], &b = call.operands[first + 1], &y = call.results[0];
     transposeA_ = call.attrs->getBool("transpose_a");
     transposeB_ = call.attrs->getBool("transpose_b");
@@ -267,7 +268,7 @@ std::unique_ptr<PreparedKernel> prepareMatmul(const OpCall &call, const KernelOp
 
 std::unique_ptr<PreparedKernel> prepareFrom(size_t first, const OpCall &call, const Queue &queue,
                                             int64_t alignment) {
-  auto types = typesOf(call.operands[0].dtype, queue.tf32);
+  auto types = typesOf(call.operands[first].dtype, queue.tf32);
   auto result = typesOf(call.results[0].dtype, queue.tf32);
   if (!librariesOf(queue).cublasLt || !types || !result || call.operands[first].elements() == 0 ||
       call.operands[first + 1].elements() == 0)

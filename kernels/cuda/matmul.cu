@@ -15,7 +15,7 @@ constexpr int kRows = 4; // per thread; the rows share each element read from b
 // With `adds` the sums start with `base`, which lies as y does; without, with zeros.
 template <typename T, typename Out, bool adds> struct Product {
   const T *a, *b;
-  const T *base;
+  const Out *base;
   const T *bias; // null: none
   Out *y;
   int64_t rows, columns, inner, sizeA, sizeB;
@@ -54,7 +54,7 @@ template <typename T, typename Out, bool adds> struct Product {
 // `first`: the operand that is the first factor. An operand before it is what is added to.
 template <size_t first> struct Matmul {
   template <typename T> static void run(const Launch &l) {
-    if (l.call.results[0].dtype == l.call.operands[0].dtype)
+    if (l.call.results[0].dtype == l.call.operands[first].dtype)
       into<T, T>(l);
     else
       into<T, Compute<T>>(l);
@@ -74,7 +74,7 @@ template <size_t first> struct Matmul {
     const T *bias = l.call.operands.size() > first + 2 ? l.operand<T>(first + 2) : nullptr;
     Product<T, Out, (first > 0)> product{l.operand<T>(first),
                                          l.operand<T>(first + 1),
-                                         l.operand<T>(0),
+                                         l.operand<Out>(0),
                                          bias,
                                          l.result<Out>(0),
                                          rows,
@@ -93,6 +93,11 @@ template <size_t first> struct Matmul {
             [=] ISTHMUS_GPU(int64_t i) { product(i); });
   }
 };
+
+template <size_t first> void runByFactor(const Launch &l) {
+  dispatchFloat(l.call.operands[first].dtype,
+                [&](auto tag) { Matmul<first>::template run<typename decltype(tag)::type>(l); });
+}
 
 template <typename Bits>
 void repeat(const Queue &queue, const void *row, int64_t columns, int64_t rows, void *y) {
@@ -119,12 +124,12 @@ void copyResult(const Queue &queue, int64_t bytes, const void *from, void *to) {
 }
 
 void registerMatmul(KernelTable &table) {
-  table.add({"matmul", kOwnLibrary, prepareGrid<runByOperand<Matmul<0>>>});
-  table.add({"matmul_add", kOwnLibrary, prepareGrid<runByOperand<Matmul<1>>>});
+  table.add({"matmul", kOwnLibrary, prepareGrid<runByFactor<0>>});
+  table.add({"matmul_add", kOwnLibrary, prepareGrid<runByFactor<1>>});
 }
 
 std::unique_ptr<PreparedKernel> prepareOwnProduct(const OpCall &call, const Queue &queue) {
-  auto kernel = std::make_unique<GridKernel>(call, queue, runByOperand<Matmul<0>>, 0);
+  auto kernel = std::make_unique<GridKernel>(call, queue, runByFactor<0>, 0);
   kernel->library = kOwnLibrary;
   return kernel;
 }

@@ -138,6 +138,37 @@ void runWritePart(const Launch &l) {
               to + l.call.attrs->getInt("start") * strides[axis] * bytes, strides);
 }
 
+template <typename T> struct RoundOne {
+  const char *x;
+  char *y;
+  ISTHMUS_GPU void operator()(int64_t i) const {
+    float from;
+    memcpy(&from, x + i * int64_t(sizeof from), sizeof from);
+    const T to(from);
+    memcpy(y + i * int64_t(sizeof to), &to, sizeof to);
+  }
+};
+
+// The rounded elements overlie those in the first half. Each one is written after all that it
+// overlies are read: first a few by one thread, then as many at a time as there were before.
+template <typename T> void shorten(const Launch &l) {
+  const int64_t n = l.call.operands[0].elements(), few = std::min<int64_t>(n, 512);
+  const RoundOne<T> round{l.operand<char>(0), l.result<char>(0)};
+  forEach(l.queue, 1, [=] ISTHMUS_GPU(int64_t) {
+    for (int64_t i = 0; i < few; ++i)
+      round(i);
+  });
+  for (int64_t begin = few; begin < n; begin *= 2)
+    forEach(l.queue, std::min(n, 2 * begin) - begin,
+            [=] ISTHMUS_GPU(int64_t i) { round(begin + i); });
+  const uint8_t zero = 0;
+  const int64_t half = n * int64_t(sizeof(T));
+  fillDense(l.queue, half, &zero, 1, round.y + half);
+}
+void runShorten(const Launch &l) {
+  l.call.results[0].dtype == DType::BF16 ? shorten<BF16>(l) : shorten<F16>(l);
+}
+
 void runSplit(const Launch &l) {
   const Type &whole = l.call.operands[0];
   int64_t axis = axisOf(l.call, whole), bytes = dtypeBytes(whole.dtype);
@@ -302,6 +333,7 @@ void registerShape(KernelTable &table) {
   table.add({"pad", "cuda", prepareGrid<runPad>});
   table.add({"concat", "cuda", prepareGrid<runConcat>});
   table.add({"write_part", "cuda", prepareGrid<runWritePart>});
+  table.add({"shorten", "cuda", prepareGrid<runShorten>});
   table.add({"split", "cuda", prepareGrid<runSplit>});
   table.add({"gather", "cuda", prepareGrid<runGather>});
   table.add({"scatter_rows", "cuda", prepareGrid<runScatterRows, scatterRowsBytes>});

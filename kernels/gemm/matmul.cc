@@ -99,7 +99,7 @@ private:
 
 template <size_t first>
 std::unique_ptr<PreparedKernel> prepareMatmul(const OpCall &call, const KernelOptions &options) {
-  if (!isAvailable() || call.operands[0].dtype != DType::F32 ||
+  if (!isAvailable() || call.operands[first].dtype != DType::F32 ||
       call.operands[first].elements() == 0 || call.operands[first + 1].elements() == 0)
     return nullptr;
   return std::make_unique<MatmulKernel>(call, first, options.threads);

@@ -72,9 +72,9 @@ void multiplyPanels(const C *a, const C *b, int64_t depth, C *acc, int64_t step)
 }
 
 // `from` holds what the sums start with, in the layout of y; null: zeros.
-template <typename T>
-void multiplyTile(const Matrix<T> &a, const Matrix<T> &b, const T *from, const T *bias,
-                  int64_t inner, int64_t rows, int64_t columns, T *y, int64_t stepY) {
+template <typename T, typename Out>
+void multiplyTile(const Matrix<T> &a, const Matrix<T> &b, const Out *from, const T *bias,
+                  int64_t inner, int64_t rows, int64_t columns, Out *y, int64_t stepY) {
   using C = Compute<T>;
   alignas(64) C acc[kTileRows * kTileColumns], packedA[kTileRows * kDepth],
       packedB[kTileColumns * kDepth];
@@ -94,7 +94,7 @@ void multiplyTile(const Matrix<T> &a, const Matrix<T> &b, const T *from, const T
   for (int64_t i = 0; i < rows; ++i) {
     const C *sums = acc + i * kTileColumns;
     for (int64_t j = 0; j < columns; ++j)
-      y[i * stepY + j] = static_cast<T>(bias ? sums[j] + C(bias[j]) : sums[j]);
+      y[i * stepY + j] = static_cast<Out>(bias ? sums[j] + C(bias[j]) : sums[j]);
   }
 }
 
@@ -104,7 +104,8 @@ template <typename T> Matrix<T> matrixAt(const T *data, const Type &t, bool tran
 }
 
 // `first`: the operand that is the first factor. An operand before it is what is added to.
-template <size_t first, typename T> void multiply(const OpCall &call, const KernelArgs &args) {
+template <size_t first, typename T, typename Out>
+void multiply(const OpCall &call, const KernelArgs &args) {
   bool ta = call.attrs->getBool("transpose_a"), tb = call.attrs->getBool("transpose_b");
   const Type &typeA = call.operands[first], &typeB = call.operands[first + 1],
              &typeY = call.results[0];
@@ -137,10 +138,10 @@ template <size_t first, typename T> void multiply(const OpCall &call, const Kern
                 a.data += i * a.rowStride;
                 b.data += j * b.columnStride;
                 const int64_t place = task / tiles * rows * columns + i * columns + j;
-                const T *from = first ? operand<T>(args, 0) + place : nullptr;
+                const Out *from = first ? operand<Out>(args, 0) + place : nullptr;
                 const T *bias =
                     call.operands.size() > first + 2 ? operand<T>(args, first + 2) + j : nullptr;
-                T *y = result<T>(args, 0) + place;
+                Out *y = result<Out>(args, 0) + place;
                 vectorised([&] {
                   multiplyTile(a, b, from, bias, inner, std::min(kTileRows, rows - i),
                                std::min(kTileColumns, columns - j), y, columns);
@@ -150,8 +151,14 @@ template <size_t first, typename T> void multiply(const OpCall &call, const Kern
 }
 
 template <size_t first> void runMatmul(const OpCall &call, const KernelArgs &args) {
-  dispatchFloat(call.results[0].dtype,
-                [&](auto tag) { multiply<first, typename decltype(tag)::type>(call, args); });
+  const DType factors = call.operands[first].dtype;
+  dispatchFloat(factors, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (first == 0 || call.results[0].dtype == factors)
+      multiply<first, T, T>(call, args);
+    else
+      multiply<first, T, Compute<T>>(call, args);
+  });
 }
 
 } // namespace

@@ -298,6 +298,34 @@ void runWritePart(const OpCall &call, const KernelArgs &args) {
            to + step / whole.dims[axis] * call.attrs->getInt("start"), step, outer, bytes);
 }
 
+// The rounded elements overlie those in the first half. Each one is written after all that it
+// overlies are read: first a few through a buffer, then as many at a time as there were before.
+template <typename T> void shorten(const char *x, int64_t n, char *y) {
+  constexpr int64_t kFew = 1024;
+  auto roundAll = [=](int64_t begin, int64_t end) {
+    float from[kFew];
+    T to[kFew];
+    for (int64_t i = begin; i < end; i += kFew) {
+      const int64_t count = std::min(kFew, end - i);
+      std::memcpy(from, x + i * int64_t(sizeof(float)), size_t(count) * sizeof(float));
+      vectorised([count, wide = &from[0], narrow = &to[0]] {
+        for (int64_t k = 0; k < count; ++k)
+          narrow[k] = T(wide[k]);
+      });
+      std::memcpy(y + i * int64_t(sizeof(T)), to, size_t(count) * sizeof(T));
+    }
+  };
+  roundAll(0, std::min(n, kFew));
+  for (int64_t begin = kFew; begin < n; begin *= 2)
+    parallelFor(std::min(n, 2 * begin) - begin, kGrain,
+                [=](int64_t from, int64_t to) { roundAll(begin + from, begin + to); });
+  std::memset(y + n * int64_t(sizeof(T)), 0, size_t(n) * sizeof(T));
+}
+void runShorten(const OpCall &call, const KernelArgs &args) {
+  auto *run = call.results[0].dtype == DType::BF16 ? shorten<BF16> : shorten<F16>;
+  run(operand<char>(args, 0), call.operands[0].elements(), result<char>(args, 0));
+}
+
 void runSplit(const OpCall &call, const KernelArgs &args) {
   const Type &whole = call.operands[0];
   int64_t axis = axisOf(call, whole),
@@ -434,6 +462,7 @@ void registerPlainShape(KernelTable &table) {
   table.add({"pad", "plain", prepareThreaded<runPad>});
   table.add({"concat", "plain", prepareThreaded<runConcat>});
   table.add({"write_part", "plain", prepareThreaded<runWritePart>});
+  table.add({"shorten", "plain", prepareThreaded<runShorten>});
   table.add({"split", "plain", prepareThreaded<runSplit>});
   table.add({"gather", "plain", prepareThreaded<runGather>});
   table.add({"scatter_rows", "plain", prepareThreaded<runScatterRows>});

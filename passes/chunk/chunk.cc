@@ -3,6 +3,7 @@
 #include "ir/builder.h"
 #include "ir/check.h"
 #include "ir/factors.h"
+#include "ir/op_registry.h"
 #include "ir/provenance.h"
 #include "passes/rebuild.h"
 #include "llvm/ADT/STLExtras.h"
@@ -15,9 +16,13 @@ constexpr int64_t kAlignment = 64; // of a part (ir/ops/parts.cc)
 
 class Chunking {
 public:
-  Chunking(const Graph &g, const ChunkRegion &region, int64_t chunks, llvm::ArrayRef<int64_t> only)
-      : g_(g), region_(region), chunks_(chunks), only_(only), r_(g), isEmitted_(unsigned(g.numNodes())),
-        readWhole_(unsigned(g.numValues())), originals_(g.numValues()) {}
+  Chunking(const Graph &g, const ChunkRegion &region, int64_t chunks, llvm::ArrayRef<int64_t> only,
+           Rounding rounding)
+      : g_(g), region_(region), chunks_(chunks), only_(only),
+        leastInPlace_(rounding == Rounding::InPlace ? (bytesOfShortSums(g, region) + 1) / 2
+                                                    : INT64_MAX),
+        r_(g), isEmitted_(unsigned(g.numNodes())), readWhole_(unsigned(g.numValues())),
+        originals_(g.numValues()) {}
 
   Graph run() {
     r_.copyInputs();
@@ -110,8 +115,7 @@ private:
           else if (turnOf_.lookup(def) < turn)
             emitTurn(turnOf_.lookup(def));
         }
-    const size_t count = only_.empty() ? size_t(chunks_) : only_.size();
-    for (number_ = 0; number_ < count; ++number_) {
+    for (number_ = 0; number_ < numChunks(); ++number_) {
       parts_.clear();
       for (NodeId id : nodes)
         emitChunk(id, only_.empty() ? int64_t(number_) : only_[number_]);
@@ -119,6 +123,9 @@ private:
   }
 
   // --- Chunks
+
+  size_t numChunks() const { return only_.empty() ? size_t(chunks_) : only_.size(); }
+  bool isLast() const { return number_ + 1 == numChunks(); }
 
   struct Range {
     int64_t start, size;
@@ -155,8 +162,10 @@ private:
       attrs =
           attrsOfChunk(g_.call(id), region_.axes.lookup(n.firstResult), range.start, range.size);
     }
-    const bool goesOn =
-        number_ > 0 && n.numResults == 1 && !isCut(n.firstResult) && !n.op->accumulation.op.empty();
+    const bool isInF32 = goesOnInF32(id);
+    if (isInF32 && number_ == 0)
+      r_.setMap(n.firstResult, zeros(b, n.firstResult, k));
+    const bool goesOn = isInF32 || (number_ > 0 && isAccumulated(n) && !isShort(n.firstResult));
     if (goesOn)
       operands.insert(operands.begin() + n.op->accumulation.operand, r_.map(n.firstResult));
     const NodeId made = b.createNode(goesOn ? n.op->accumulation.op : n.op->name, operands, attrs,
@@ -165,6 +174,25 @@ private:
     for (uint32_t i = 0; i < n.numResults; ++i)
       take(b, n.result(i), r_.to().node(made).result(i), k, goesOn);
   }
+
+  // Whether the node is a sum over the axis that its row can go on from.
+  bool isAccumulated(const Node &n) const {
+    return n.numResults == 1 && !isCut(n.firstResult) && !n.op->accumulation.op.empty();
+  }
+  // Whether the sum is of 16-bit values, and its row goes on from a sum in f32.
+  bool goesOnInF32(NodeId id) const {
+    const Node &n = g_.node(id);
+    if (!isAccumulated(n) || !isShort(n.firstResult))
+      return false;
+    llvm::SmallVector<Type, 4> operands = g_.call(id).operands;
+    operands.insert(operands.begin() + n.op->accumulation.operand,
+                    Type(DType::F32, g_.type(n.firstResult).dims));
+    auto types = inferTypes(OpRegistry::get().at(n.op->accumulation.op), n.attrs, operands);
+    if (!types)
+      llvm::consumeError(types.takeError());
+    return bool(types);
+  }
+  bool isShort(ValueId v) const { return dtypeBytes(g_.type(v).dtype) == 2; }
 
   std::string chunkName(ValueId v, int64_t k) const {
     return r_.freshName(g_.valueName(v).str() + ".c" + std::to_string(k));
@@ -175,8 +203,12 @@ private:
   // Takes chunk k of a value: as a chunk, into its place in the whole, or into the sum.
   void take(Builder &b, ValueId v, ValueId made, int64_t k, bool isSum) {
     if (!isCut(v)) {
+      if (isShort(v) && !isSum)
+        made = castTo(b, DType::F32, made, v, k);
       if (number_ > 0 && !isSum)
         made = helper(b, "add", {r_.map(v), made}, {}, v, k);
+      if (isShort(v) && isLast())
+        made = rounded(b, made, v, k);
       r_.setMap(v, made);
       return;
     }
@@ -194,6 +226,29 @@ private:
                         v, k));
   }
 
+  // The sum in f32 of no chunk.
+  ValueId zeros(Builder &b, ValueId v, int64_t k) {
+    const Dims &dims = g_.type(v).dims;
+    return helper(b, "full", {},
+                  {{"dims", Ints(dims.begin(), dims.end())},
+                   {"value", 0.0},
+                   {"type", dtypeName(DType::F32).str()}},
+                  v, k);
+  }
+  // The sum of all chunks in the value's type.
+  ValueId rounded(Builder &b, ValueId sum, ValueId v, int64_t k) {
+    const Type &type = g_.type(v);
+    if (type.bytes() < leastInPlace_)
+      return castTo(b, type.dtype, sum, v, k);
+    const ValueId front =
+                      helper(b, "shorten", {sum}, {{"type", dtypeName(type.dtype).str()}}, v, k),
+                  part = helper(b, "part", {front}, {{"start", int64_t(0)}, {"size", int64_t(1)}},
+                                v, k);
+    return helper(b, "reshape", {part}, {{"dims", Ints(type.dims.begin(), type.dims.end())}}, v, k);
+  }
+  ValueId castTo(Builder &b, DType type, ValueId x, ValueId v, int64_t k) {
+    return helper(b, "cast", {x}, {{"type", dtypeName(type).str()}}, v, k);
+  }
   ValueId helper(Builder &b, const char *op, llvm::ArrayRef<ValueId> operands, Attrs attrs,
                  ValueId v, int64_t k) {
     const NodeId id = b.createNode(op, operands, std::move(attrs),
@@ -309,6 +364,7 @@ private:
   const ChunkRegion &region_;
   const int64_t chunks_;
   const llvm::ArrayRef<int64_t> only_; // the chunks that are emitted; empty: all
+  const int64_t leastInPlace_;         // sums of these bytes, or more, are rounded in place
   size_t number_ = 0;                  // of the chunk that is emitted, among those that are
   Rebuilder r_;
   llvm::BitVector isEmitted_; // by node outside
@@ -318,17 +374,27 @@ private:
   llvm::DenseMap<ValueId, std::vector<ValueId>> chunksOf_;
   // Of the chunk that is emitted, by value and device.
   std::map<std::pair<uint32_t, std::string>, ValueId> parts_;
-  llvm::BitVector readWhole_;              // by value: outside of the region
-  std::vector<ValueId> originals_;         // by value: the new graph's, replaced ones included
+  llvm::BitVector readWhole_;      // by value: outside of the region
+  std::vector<ValueId> originals_; // by value: the new graph's, replaced ones included
   std::vector<Marked> marked_;
 };
 
 } // namespace
 
 Graph chunked(const Graph &g, const ChunkRegion &region, int64_t chunks,
-              llvm::ArrayRef<int64_t> only) {
+              llvm::ArrayRef<int64_t> only, Rounding rounding) {
   ISTHMUS_CHECK(chunks >= 2 && chunks <= region.units, "a number of chunks that does not fit");
-  return Chunking(g, region, chunks, only).run();
+  return Chunking(g, region, chunks, only, rounding).run();
+}
+
+int64_t bytesOfShortSums(const Graph &g, const ChunkRegion &region) {
+  int64_t bytes = 0;
+  for (NodeId id : region.nodes)
+    for (uint32_t r = 0; r < g.node(id).numResults; ++r)
+      if (const ValueId v = g.node(id).result(r);
+          !region.axes.count(v) && dtypeBytes(g.type(v).dtype) == 2)
+        bytes += g.type(v).bytes();
+  return bytes;
 }
 
 } // namespace isthmus

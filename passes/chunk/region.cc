@@ -117,11 +117,8 @@ private:
   bool cut(ValueId v, const Factors::Axes &axes, uint32_t factor, bool isResult) {
     const std::optional<size_t> axis = Factors::axisOf(axes, factor);
     auto it = now_.axes.find(v);
-    if (!axis) {
-      // Sums in parts of 16-bit values would round at each part.
-      return isResult ? dtypeBytes(g_.type(v).dtype) > 2 && isFloat(g_.type(v).dtype)
-                      : it == now_.axes.end();
-    }
+    if (!axis)
+      return isResult ? isFloat(g_.type(v).dtype) : it == now_.axes.end();
     if (it != now_.axes.end() && it->second != *axis)
       return false;
     if (it == now_.axes.end()) {

@@ -22,6 +22,12 @@ llvm::Expected<ChunkRequest> parseChunkRequest(llvm::StringRef text) {
   rest.split(items, ',');
   for (llvm::StringRef item : items) {
     auto [key, number] = item.split('=');
+    if (key == "rounding") {
+      if (number != "in-place" && number != "beside")
+        return expected("rounding=in-place or rounding=beside");
+      r.rounding = number == "beside" ? Rounding::Beside : Rounding::InPlace;
+      continue;
+    }
     int64_t n = 0;
     if (number.getAsInteger(10, n) || n < 0)
       return expected("axis=N or chunks=N, with N from 0 on");
@@ -57,7 +63,7 @@ static llvm::Expected<Graph> withRequest(const Graph &g, const ChunkRequest &r) 
   if (r.chunks > region->units)
     return makeError("{0} can be cut along axis {1} into {2} chunks at most, got {3}", name, r.axis,
                      region->units, r.chunks);
-  return chunked(g, *region, r.chunks);
+  return chunked(g, *region, r.chunks, {}, r.rounding);
 }
 
 llvm::Expected<Graph> chunkedAsAsked(const Graph &g, llvm::ArrayRef<ChunkRequest> requests) {
@@ -88,9 +94,9 @@ static llvm::Expected<int64_t> batchOf(const Graph &g, int64_t number) {
   return batch;
 }
 
-// By value: the axis of the examples, as it follows by factors from axis 0 of the inputs. A node that
-// needs the whole batch, such as a norm, keeps the axis where a result has its operand's sizes. None
-// for values that depend on no example, or have none.
+// By value: the axis of the examples, as it follows by factors from axis 0 of the inputs. A node
+// that needs the whole batch, such as a norm, keeps the axis where a result has its operand's
+// sizes. None for values that depend on no example, or have none.
 static std::vector<std::optional<uint32_t>> axesOfExamples(const Graph &g) {
   std::vector<std::optional<uint32_t>> axes(g.numValues());
   for (const Input &i : g.inputs())

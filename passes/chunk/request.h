@@ -11,9 +11,11 @@ struct ChunkRequest {
   std::string value; // without '%'
   uint32_t axis = 0;
   int64_t chunks = 0;
+  Rounding rounding = Rounding::Beside;
 };
 
-// "%logits:axis=0,chunks=8"; axis 0 may be left out. Errors say what was expected.
+// "%logits:axis=0,chunks=8", and perhaps ",rounding=in-place"; axis 0 may be left out. Errors say
+// what was expected.
 llvm::Expected<ChunkRequest> parseChunkRequest(llvm::StringRef text);
 
 // The graph with these regions in chunks, and its losses in a form that can be cut. Errors: a value

@@ -25,15 +25,14 @@ public:
   llvm::Expected<std::optional<ChunkedPlan>> run() {
     for (size_t round = 0; round < kMostRounds && !isStopped_; ++round) {
       std::optional<ChunkedPlan> better;
-      if (round == 0) // the whole step
-        if (llvm::Error e = tryNumbers(kMostChunks, better, [&](int64_t number) {
-              return inMicroBatches(graph_, number);
-            }))
-          return e;
+      if (round == 0) { // the whole step
+        auto tried = tryNumbers(2, kMostChunks, better,
+                                [&](int64_t number) { return inMicroBatches(graph_, number); });
+        if (!tried)
+          return tried.takeError();
+      }
       for (const ChunkRegion &region : regions())
-        if (llvm::Error e = tryNumbers(region.units, better, [&](int64_t number) {
-              return llvm::Expected<Graph>(chunked(graph_, region, number));
-            }))
+        if (llvm::Error e = tryRegion(region, better))
           return e;
       if (!better)
         break;
@@ -114,14 +113,31 @@ private:
 
   using InChunks = llvm::function_ref<llvm::Expected<Graph>(int64_t)>;
 
-  // Plans with 2, 4, 8, ... chunks, while more of them are better, and with a number between the
-  // best of these and the one before. Where the graph cannot be cut into so many, `inChunks` gives
-  // an error.
-  llvm::Error tryNumbers(int64_t most, std::optional<ChunkedPlan> &better, InChunks inChunks) {
+  // Plans with the region in chunks; and in so many as are best, and more, with its largest sum of
+  // 16-bit values rounded in place.
+  llvm::Error tryRegion(const ChunkRegion &region, std::optional<ChunkedPlan> &better) {
+    auto inChunks = [&](Rounding rounding) {
+      return [&, rounding](int64_t number) {
+        return llvm::Expected<Graph>(chunked(graph_, region, number, {}, rounding));
+      };
+    };
+    auto best = tryNumbers(2, region.units, better, inChunks(Rounding::Beside));
+    if (!best)
+      return best.takeError();
+    if (*best == 0 || isStopped_ || bytesOfShortSums(graph_, region) == 0)
+      return llvm::Error::success();
+    return tryNumbers(*best, region.units, better, inChunks(Rounding::InPlace)).takeError();
+  }
+
+  // Plans with `first` chunks, twice as many, and so on, while more of them are better, and with a
+  // number between the best of these and the one before. Where the graph cannot be cut into so
+  // many, `inChunks` gives an error. Returns the best number, or 0.
+  llvm::Expected<int64_t> tryNumbers(int64_t first, int64_t most,
+                                     std::optional<ChunkedPlan> &better, InChunks inChunks) {
     std::optional<Score> last;
     int64_t bestNumber = 0;
     int worse = 0;
-    for (int64_t n = 2; n <= std::min(most, kMostChunks) && worse < 2 && !isStopped_; n *= 2) {
+    for (int64_t n = first; n <= std::min(most, kMostChunks) && worse < 2 && !isStopped_; n *= 2) {
       auto now = tryNumber(n, better, inChunks);
       if (!now)
         return now.takeError();
@@ -135,8 +151,12 @@ private:
       }
     }
     if (bestNumber < 4 || isStopped_)
-      return llvm::Error::success();
-    return tryNumber(bestNumber / 4 * 3, better, inChunks).takeError();
+      return bestNumber;
+    const int64_t between = bestNumber / 4 * 3;
+    auto now = tryNumber(between, better, inChunks);
+    if (!now)
+      return now.takeError();
+    return *now && isBetter(**now, *last) ? between : bestNumber;
   }
 
   // The score of a plan with so many chunks, which becomes `better` if it is the best so far; none

@@ -37,7 +37,6 @@ public:
     findMost();
     groupCopies();
     addTotals();
-    findChunked();
     if (llvm::Error e = chooseTensors())
       return e;
     explainBottlenecks();
@@ -198,8 +197,9 @@ private:
       out_.recomputations += g_.node(NodeId(i)).isClone() && !g_.node(NodeId(i)).op->is(kView);
   }
 
-  // Replaced values that no chunk node puts together.
-  void findChunked() {
+  // --- The values that chunks replace
+
+  std::vector<ChunkedValue> inChunks() const {
     llvm::DenseMap<ValueId, ChunkedValue> found;
     for (uint32_t i = 0; i < g_.numNodes(); ++i) {
       const Node &n = g_.node(NodeId(i));
@@ -209,23 +209,30 @@ private:
       const Node &whole = g_.node(g_.value(of).def);
       for (uint32_t r = 0; r < std::min(n.numResults, whole.numResults); ++r) {
         const ValueId v = whole.firstResult == of ? whole.result(r) : of;
-        const Type &part = g_.type(n.result(r));
-        ChunkedValue &c = found[v];
-        c.value = v;
-        c.chunks = part == g_.type(v) ? UINT32_MAX // a sum, or put together
-                                      : std::max(c.chunks, n.from.chunk + 1);
-        c.mostBytes = std::max(c.mostBytes, part.bytes());
+        ChunkedValue &c = found.insert({v, {v, {}, 0, 0, i, i}}).first->second;
+        c.chunks = std::max(c.chunks, n.from.chunk + 1);
+        c.last = i;
+        if (g_.type(n.result(r)) == g_.type(v))
+          c.whole = n.result(r);
+        else
+          c.mostBytes = std::max(c.mostBytes, g_.type(n.result(r)).bytes());
       }
     }
-    for (const auto &[v, c] : found)
-      if (c.chunks != UINT32_MAX)
-        out_.chunked.push_back(c);
-    llvm::sort(out_.chunked, [&](const ChunkedValue &a, const ChunkedValue &b) {
+    std::vector<ChunkedValue> all;
+    for (const auto &entry : found)
+      all.push_back(entry.second);
+    llvm::sort(all, [&](const ChunkedValue &a, const ChunkedValue &b) {
       return std::pair(-g_.type(a.value).bytes(), a.value.index) <
              std::pair(-g_.type(b.value).bytes(), b.value.index);
     });
-    if (out_.chunked.size() > o_.top)
-      out_.chunked.resize(o_.top);
+    return all;
+  }
+
+  // `named`: the values to report; null: the largest that never exist whole.
+  void chooseChunked(const std::vector<ValueId> *named) {
+    for (const ChunkedValue &c : inChunks())
+      if (named ? llvm::is_contained(*named, c.value) : !c.whole && out_.chunked.size() < o_.top)
+        out_.chunked.push_back(c);
   }
 
   llvm::Error chooseTensors() {
@@ -234,19 +241,21 @@ private:
       auto named = matchValues(g_, o_.of);
       if (!named)
         return named.takeError();
+      chooseChunked(&*named);
       std::vector<bool> seen(g_.numValues(), false);
       for (ValueId v : *named) {
         ValueId first = storageOf(v);
         if (instancesOf_[first.index].empty() || seen[first.index])
-          continue; // always live
+          continue; // always live, or in chunks
         seen[first.index] = true;
         shown.push_back(first);
       }
-      if (shown.empty())
+      if (shown.empty() && out_.chunked.empty())
         return makeError(
             "'{0}' names only parameters and inputs, which are always live; name results of nodes",
             o_.of);
     } else {
+      chooseChunked(nullptr);
       for (uint32_t v = 0; v < g_.numValues(); ++v) {
         if (instancesOf_[v].empty() || bytesOf(ValueId(v)) == 0)
           continue;

@@ -69,11 +69,13 @@ struct BottleneckDecision {
   ValueId value;
 };
 
-// A value of the original that never exists whole.
+// A value of the original whose node runs in chunks.
 struct ChunkedValue {
   ValueId value;
+  ValueId whole; // what its chunks put together, or add up to; none if it never exists whole
   uint32_t chunks = 0;
-  int64_t mostBytes = 0; // of one chunk
+  int64_t mostBytes = 0;        // of one chunk
+  uint32_t first = 0, last = 0; // the nodes of its chunks
 };
 
 struct ExplainOptions {
@@ -96,7 +98,9 @@ struct Explanation {
   size_t recomputations = 0;                             // steps that rerun a node, views excluded
   std::vector<TensorDecision> tensors;         // the reported tensors: the largest that are kept or
                                                // rematerialized, or the requested ones
-  std::vector<ChunkedValue> chunked; // the largest ones first, and no more than are reported
+  // Those that never exist whole, the largest ones first, and no more than are reported; or all of
+  // those that were requested.
+  std::vector<ChunkedValue> chunked;
   std::vector<BottleneckDecision> bottlenecks; // in order
   double checkpointTarget = 0;                 // policy `memory`: approximate number of checkpoints
   size_t checkpointStep = 1; // policy `memory`: every how many bottlenecks one is taken

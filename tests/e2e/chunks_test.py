@@ -40,6 +40,26 @@ class Head(Chunks):
         ran = self.report("run", "chunked.isth", "--steps=2")
         self.assertEqual(ran["measured_peak_bytes"], r["predicted_peak_bytes"])
 
+    def test_a_head_in_16_bits(self):
+        """The weight's gradient is summed in f32 and rounded once: on a CPU every bit is that of the whole step."""
+        model = self.net("gpt2.isth", *GPT2[:5], "--tokens=128", "--vocab=3000")
+        for precision in "bf16", "f16":
+            with self.subTest(precision):
+                self.run_ok("opt", model, LOSS, f"--precision={precision}", "-o", "whole.isth")
+                floor = self.opt("whole.isth", "--budget=min")
+                r = self.opt("whole.isth", "--budget=min", CHUNK, out="chunked.isth")
+                self.assertLess(r["arena_bytes"], 0.5 * floor["arena_bytes"])
+                self.assertGreater(r["chunks"], 0)
+                self.run_ok("verify", "whole.isth", "chunked.isth")
+                for rounding in "beside", "in-place":
+                    self.run_ok("opt", "whole.isth", f"--chunk=%y:chunks=4,rounding={rounding}", "-o", "head.isth")
+                    self.assertEqual("shorten" in self.read("head.isth").decode(), rounding == "in-place")
+                    told = self.run_ok("verify", "whole.isth", "head.isth").err
+                    self.assertIn("equal bit for bit", told)
+                    self.assertNotIn("depend on", told)
+                    ran = self.report("run", "head.isth", "--steps=2")
+                    self.assertEqual(ran["measured_peak_bytes"], ran["predicted_peak_bytes"])
+
     def test_names_play_no_part(self):
         model = self.gpt2()
         with open(self.path(model)) as f:
@@ -84,6 +104,11 @@ class Head(Chunks):
         self.assertIn("Never whole", self.run_ok("explain", "head.isth").out.decode())
         whole = {v["name"]: v for v in json.loads(self.run_ok("explain", "head.isth", "--json").out)["never_whole"]}
         self.assertEqual((whole["y"]["chunks"], whole["y"]["bytes"]), (4, 4 * whole["y"]["most_bytes"]))
+        named = self.run_ok("explain", "head.isth", "--of=%y").out.decode()
+        self.assertRegex(named, r"Named: these run in chunks\n +%y .* 4 chunks of .* at most, node \d+ to \d+, never whole")
+        both = json.loads(self.run_ok("explain", "head.isth", "--of=%y,%loss.cross_entropy", "--json").out)
+        self.assertEqual([v["name"] for v in both["never_whole"]], ["y"])
+        self.assertEqual([(v["name"], v["whole"]) for v in both["put_together"]], [("loss.cross_entropy", "loss.cross_entropy.to3")])
         self.run_ok("profile", "head.isth", "--steps=1")
 
 
@@ -102,6 +127,7 @@ class Refusals(Chunks):
             "%y:chunks=1": "two chunks or more",
             "%y:axis=x,chunks=2": "axis=N or chunks=N",
             "%y:parts=2": "axis=N or chunks=N",
+            "%y:chunks=2,rounding=up": "rounding=in-place or rounding=beside",
         }.items():
             with self.subTest(request):
                 self.refused(model, LOSS, f"--chunk={request}", says=says)
@@ -117,6 +143,16 @@ class Refusals(Chunks):
         self.refused(model, LOSS, "--microbatches=0", says="--microbatches")
         self.refused(model, LOSS, "--microbatches=3", says="there can be 2 at most", code=1)
 
+    def found_out(self, text, lies):
+        """Each lie, made of a truth in the file, is an error at its place."""
+        for what, (was, now) in lies.items():
+            with self.subTest(what):
+                self.assertIn(was, text)
+                self.write("lie.isth", text.replace(was, now, 1))
+                result = command.run("run", "lie.isth", cwd=self.dir)
+                self.assertEqual(result.code, 1, result)
+                self.assertRegex(result.err, r"lie\.isth:\d+:\d+: error: .*(part|chunk)")
+
     def test_a_file_that_lies(self):
         """What a chunk is said to hold is checked."""
         self.run_ok("opt", self.gpt2(), LOSS, "--chunk=%y:axis=0,chunks=4", "-o", "head.isth")
@@ -126,18 +162,23 @@ class Refusals(Chunks):
             "a place that is taken": ("%y.c1 = matmul(%ln_f.c1,", "%y.c1 = matmul(%ln_f.c0,"),
             "another value": ("from(chunk(%y, 0))", "from(chunk(%ln_f, 0))"),
         }
-        for what, (was, now) in lies.items():
-            with self.subTest(what):
-                self.assertIn(was, text)
-                self.write("lie.isth", text.replace(was, now, 1))
-                result = command.run("run", "lie.isth", cwd=self.dir)
-                self.assertEqual(result.code, 1, result)
-                self.assertRegex(result.err, r"lie\.isth:\d+:\d+: error: .*(part|chunk)")
+        self.found_out(text, lies)
         self.write("lie.isth", re.sub(r" from\(at\(\d+\)\)\n  loss", "\n  loss", text))
         self.assertIn("it must say where it was", command.run("run", "lie.isth", cwd=self.dir).err)
         self.write("lie.isth", text.replace("output %loss\n", "output %loss\n  output %y\n"))
         self.assertIn("never made", command.run("run", "lie.isth", cwd=self.dir).err)
 
+    def test_a_sum_that_is_none(self):
+        """A sum in f32 is rounded when it is complete, begins at zero, and adds each chunk once."""
+        self.run_ok("opt", self.gpt2(), LOSS, "--precision=bf16", "--chunk=%y:axis=0,chunks=4,rounding=in-place", "-o", "head.isth")
+        text = self.read("head.isth").decode()
+        first = re.search(r"%(\S+)\.to0 = full\(\) .*", text)
+        lies = {
+            "begins at one": (first[0], first[0].replace("}", ", value = 1.0}")),
+            "is of some chunks": (f"shorten(%{first[1]}.c3)", f"shorten(%{first[1]}.c2)"),
+            "lies elsewhere": ("{size = 1, start = 0} : bf16[1,", "{size = 1, start = 1} : bf16[1,"),
+        }
+        self.found_out(text, lies)
 
     def test_a_part_that_is_none(self):
         """A chunk is cut along one axis: neither all of a value nor a corner of it is one."""
@@ -180,6 +221,19 @@ class MicroBatches(Chunks):
         for number in 2, 3, 8:
             self.run_ok("opt", model, "--loss=mean", f"--microbatches={number}", "-o", "parts.isth")
             self.run_ok("verify", model, "parts.isth", "--loss=mean")
+
+    def test_in_16_bits(self):
+        """Sums that are no products are rounded in each micro-batch: they are off by two units in the last place at most."""
+        for name in "mlp", "cnn", "gpt2":
+            model = self.net(f"{name}.isth", *self.NETS[name])
+            for precision in "bf16", "f16":
+                with self.subTest(f"{name} in {precision}"):
+                    step = [model, LOSS, f"--precision={precision}"]
+                    self.run_ok("opt", *step, "-o", "whole.isth")
+                    self.run_ok("opt", *step, "--microbatches=3", "-o", "parts.isth")
+                    self.run_ok("verify", "whole.isth", "parts.isth", "--max-inverse-error=0")
+                    r = self.report("run", "parts.isth")
+                    self.assertEqual(r["measured_peak_bytes"], r["predicted_peak_bytes"])
 
     def test_save_memory(self):
         model = self.net("unet.isth", *self.NETS["unet"])

@@ -19,10 +19,11 @@ import onnx.reference  # noqa: E402
 # evaluator rounds after every operator, while rows compute 16-bit floats in f32.
 UNITS = {"f16": 2.0**-11, "bf16": 2.0**-8}
 ROUNDINGS = 8
-# The indices of operands that are f32 when the others are 16-bit floats: statistics, and the gradient of a loss.
+# The indices of operands that are f32 when the others are 16-bit floats: statistics, the gradient of a loss, and what is
+# rounded to 16 bits.
 WIDER = {"layer_norm_grad": [3, 4], "rms_norm_grad": [3], "group_norm_grad": [3, 4], "attention_grad": [5],
          "batch_norm_parts_grad": [3, 4],
-         "cross_entropy_grad": [0, 3], "nll_grad": [0]}
+         "cross_entropy_grad": [0, 3], "nll_grad": [0], "shorten": [0]}
 # Rows that draw random numbers.
 DRAWN = {"dropout", "uniform", "normal"}
 # Rows for which the evaluator gives results of other types: statistics in the type of x instead of f32, and the result

@@ -170,14 +170,15 @@ TEST(Roofline, OfViewsIsNothing) {
   EXPECT_EQ(microseconds(slow(), "reshape(f32[6]) {dims = [2, 3]}"), 0);
 }
 
-// A target may have rates for contractions by the type of the first operand. Contractions of other
-// types, and other ops, have the common rate.
+// A target may have rates for contractions by the narrowest type that they read. Contractions of
+// other types, and other ops, have the common rate.
 TEST(Roofline, HasRatesOfContractionsByType) {
   Target t = slow();
   t.bytesPerSecond = 1e12;
   t.contractionFlopsPerSecond[size_t(DType::BF16)] = 8e6;
   t.contractionFlopsPerSecond[size_t(DType::F64)] = 5e5;
   EXPECT_DOUBLE_EQ(microseconds(t, "matmul(bf16[8, 16], bf16[16, 4])"), 5 + 128);
+  EXPECT_DOUBLE_EQ(microseconds(t, "matmul_add(f32[8, 4], bf16[8, 16], bf16[16, 4])"), 5 + 128);
   EXPECT_DOUBLE_EQ(microseconds(t, "matmul(f64[8, 16], f64[16, 4])"), 5 + 2048);
   EXPECT_DOUBLE_EQ(microseconds(t, "matmul(f32[8, 16], f32[16, 4])"), 5 + 1024);
   EXPECT_DOUBLE_EQ(microseconds(t, "conv(bf16[1, 2, 8], bf16[2, 2, 1])"), 5 + 8);

@@ -7,7 +7,9 @@
 #include "tests/testing/example.h"
 #include "tests/testing/interpret.h"
 #include <cmath>
+#include <cstring>
 #include <gtest/gtest.h>
+#include <set>
 
 namespace isthmus {
 namespace {
@@ -72,27 +74,53 @@ public:
 
   void compare(llvm::ArrayRef<int64_t> ends) {
     std::vector<std::vector<Tensor>> parts(whole_.size());
+    std::vector<std::vector<double>> sizes;
+    for (const Tensor &t : whole_)
+      sizes.emplace_back(size_t(t.type.elements()), 0.0);
     int64_t begin = 0;
     for (int64_t end : ends) {
-      takeChunk(begin, end, parts);
+      takeChunk(begin, end, parts, sizes);
       begin = end;
     }
     for (size_t r = 0; r < whole_.size(); ++r) {
       const auto axis = Factors::axisOf(factors_.results[r], factor_);
       const Tensor got =
           axis ? run(plainKernels(), "concat", {{"axis", int64_t(*axis)}}, parts[r])[0]
-               : parts[r][0];
-      if (axis || goesOn())
+               : cast(parts[r][0], e_.call.results[r].dtype);
+      if (axis || goesOn(r))
         EXPECT_TRUE(sameBits(got, whole_[r])) << "result " << r;
       else
-        expectNear(got, whole_[r], r);
+        expectNear(got, whole_[r], sizes[r], r);
     }
   }
 
 private:
-  bool goesOn() const { return !e_.call.op->accumulation.op.empty(); }
+  bool isShort(size_t r) const { return dtypeBytes(e_.call.results[r].dtype) == 2; }
 
-  void takeChunk(int64_t begin, int64_t end, std::vector<std::vector<Tensor>> &parts) const {
+  // Whether the row goes on from the sum of the chunks before: of 16-bit values from one in f32.
+  bool goesOn(size_t r) const {
+    const Accumulation &how = e_.call.op->accumulation;
+    if (how.op.empty())
+      return false;
+    auto operands = e_.call.operands;
+    operands.insert(operands.begin() + how.operand, sumType(r));
+    auto types = inferTypes(OpRegistry::get().at(how.op), *e_.call.attrs, operands);
+    if (!types)
+      llvm::consumeError(types.takeError());
+    return bool(types);
+  }
+  Type sumType(size_t r) const {
+    Type t = e_.call.results[r];
+    t.dtype = isShort(r) ? DType::F32 : t.dtype;
+    return t;
+  }
+  static Tensor cast(const Tensor &t, DType type) {
+    return run(plainKernels(), "cast", {{"type", dtypeName(type).str()}}, {t})[0];
+  }
+
+  // `sizes`, by result: the sums of the absolute values of all parts so far.
+  void takeChunk(int64_t begin, int64_t end, std::vector<std::vector<Tensor>> &parts,
+                 std::vector<std::vector<double>> &sizes) const {
     std::vector<Tensor> operands;
     for (size_t i = 0; i < operands_.size(); ++i) {
       const auto axis = Factors::axisOf(factors_.operands[i], factor_);
@@ -105,25 +133,51 @@ private:
       const int64_t block = factors_.results[0][*axis].block;
       attrs = attrsOfChunk(e_.call, *axis, begin * block, (end - begin) * block);
     }
-    const bool addsOn = begin > 0 && goesOn() && !factors_.isCut(factors_.results[0], factor_);
+    const bool addsOn =
+        (begin > 0 || isShort(0)) && goesOn(0) && !factors_.isCut(factors_.results[0], factor_);
     const Accumulation &how = e_.call.op->accumulation;
+    if (addsOn && begin == 0)
+      parts[0].push_back(zeros(sumType(0)));
     if (addsOn)
       operands.insert(operands.begin() + how.operand, parts[0][0]);
     const auto made =
         run(kernels_, addsOn ? OpRegistry::get().at(how.op) : *e_.call.op, attrs, operands);
     ASSERT_EQ(made.size(), whole_.size());
-    for (size_t r = 0; r < made.size(); ++r)
-      if (factors_.isCut(factors_.results[r], factor_) || begin == 0)
+    for (size_t r = 0; r < made.size(); ++r) {
+      if (factors_.isCut(factors_.results[r], factor_)) {
         parts[r].push_back(made[r]);
+        continue;
+      }
+      const Tensor part = cast(made[r], sumType(r).dtype);
+      const auto values = toDoubles(part);
+      for (size_t i = 0; i < values.size(); ++i)
+        sizes[r][i] += std::abs(values[i]);
+      if (addsOn)
+        parts[r][0] = part;
+      else if (begin == 0)
+        parts[r].push_back(part);
       else
-        parts[r][0] = addsOn ? made[r] : run(plainKernels(), "add", {}, {parts[r][0], made[r]})[0];
+        parts[r][0] = run(plainKernels(), "add", {}, {parts[r][0], part})[0];
+    }
+  }
+  static Tensor zeros(const Type &t) {
+    return Tensor::make(t, [&](char *p) { std::memset(p, 0, size_t(t.bytes())); });
   }
 
-  void expectNear(const Tensor &got, const Tensor &want, size_t r) const {
+  // Each part of a 16-bit sum is rounded once, and so are the sum of them and the whole.
+  void expectNear(const Tensor &got, const Tensor &want, llvm::ArrayRef<double> sizesOfParts,
+                  size_t r) const {
     const auto g = toDoubles(got), w = toDoubles(want);
-    const double tolerance = want.type.dtype == DType::F64 ? 1e-12 : 1e-5;
+    const DType type = want.type.dtype;
+    const double unit = type == DType::BF16  ? 0x1p-8
+                        : type == DType::F16 ? 0x1p-11
+                                             : 0,
+                 tolerance = type == DType::F64 ? 1e-12 : 1e-5;
     for (size_t i = 0; i < w.size(); ++i)
-      EXPECT_NEAR(g[i], w[i], tolerance * (1 + std::abs(w[i]))) << "result " << r;
+      EXPECT_NEAR(g[i], w[i],
+                  tolerance * (1 + std::abs(w[i])) +
+                      unit * (sizesOfParts[i] + std::abs(g[i]) + std::abs(w[i])))
+          << "result " << r;
   }
 
   const KernelTable &kernels_;
@@ -176,17 +230,12 @@ TEST_P(RowFactors, ChunksGiveTheWhole) {
   EXPECT_TRUE(cuts > 0 || !(row.factors || row.is(kElementwise))) << "no example is cut";
 }
 
-// The kernels that a CPU runs, in f32: those of libraries and our fast ones among them.
+// The kernels that a CPU runs, in the other types: those of libraries and our fast ones among them.
 TEST_P(RowFactors, ChunksGiveTheWholeByTheFastKernels) {
-  for (std::string text : OpRegistry::get().at(GetParam()).examples) {
-    for (size_t at; (at = text.find("f64")) != std::string::npos;)
-      text.replace(at, 3, "f32");
-    CallText call = llvm::cantFail(parseCall(text));
-    if (auto types = inferTypes(*call.op, call.attrs, call.operands))
-      cutAll(cpuKernels(), text);
-    else // it has elements of eight bytes
-      llvm::consumeError(types.takeError());
-  }
+  for (const std::string &text : OpRegistry::get().at(GetParam()).examples)
+    for (const std::string &other :
+         std::set<std::string>{inType(text, "f32"), inType(text, "bf16"), inType(text, "f16")})
+      cutAll(cpuKernels(), other);
 }
 
 TEST(RowFactors, AreWritten) {

@@ -27,7 +27,9 @@ INSTANTIATE_TEST_SUITE_P(
         "sum(f32[3000001])", "sum(f32[1000, 777]) {axes = [0]}",
         "sum(bf16[1000, 777]) {axes = [1]}", "mean(f32[9, 65, 31, 17]) {axes = [0, 2, 3]}",
         "max(f32[500, 777])", "max_grad(f32[777], f32[500, 777], f32[777]) {axes = [0]}",
-        "matmul(f32[301, 203], f32[203, 401])", "matmul(f32[301, 203], f32[203, 401], f32[401])",
+        "matmul_add(f32[301, 401], bf16[301, 203], bf16[203, 401])",
+        "shorten(f32[301, 777]) {type = bf16}", "matmul(f32[301, 203], f32[203, 401])",
+        "matmul(f32[301, 203], f32[203, 401], f32[401])",
         "matmul(f32[5, 130, 70], f32[5, 131, 70]) {transpose_b = true}",
         "dropout(f32[300001]) {stream = 4}", "uniform() {dims = [300001], stream = 5}",
         "normal() {dims = [300001], stream = 6}"));

@@ -32,6 +32,15 @@ std::vector<ChunkRegion> regionsOf(const Graph &g, uint64_t seed) {
   return found;
 }
 
+// By the narrowest type of the outputs.
+double toleranceOf(const Graph &g) {
+  double tolerance = 1e-8;
+  for (ValueId v : g.outputs())
+    if (const DType type = g.type(v).dtype; isFloat(type) && type != DType::F64)
+      tolerance = std::max(tolerance, dtypeBytes(type) == 2 ? 6e-2 : 1e-2);
+  return tolerance;
+}
+
 // Differences at outputs that depend on sums whose parts were rounded, and bits of all others.
 std::string differs(const Graph &g, llvm::ArrayRef<Tensor> got, llvm::ArrayRef<Tensor> want) {
   const llvm::BitVector rounds = roundedValues(g);
@@ -48,8 +57,7 @@ std::string differs(const Graph &g, llvm::ArrayRef<Tensor> got, llvm::ArrayRef<T
   }
   if (std::string d = bitsDiffer(exact, gotExact, wantExact); !d.empty())
     return d;
-  const bool isWide = g.outputs().empty() || g.type(g.outputs()[0]).dtype == DType::F64;
-  return valuesDiffer(rounded, gotRounded, wantRounded, isWide ? 1e-8 : 1e-2);
+  return valuesDiffer(rounded, gotRounded, wantRounded, toleranceOf(g));
 }
 
 } // namespace

@@ -44,7 +44,8 @@ public:
   //              rounded in parts, and the whole can be recovered from them, also after a plan
   //   stages     graphs whose nodes run on devices at random have the bits of the whole, whatever
   //              the schedules of the devices, and the whole can be recovered from them
-  //   halves     f64: in bf16 or f16 the executor gives the interpreter's bits, also of gradients
+  //   halves     f64: in bf16 or f16 the executor gives the interpreter's bits, also of gradients,
+  //              and `chunks` holds
   // Returns "", or the name of the check, a colon, and what differs.
   std::string check(const Graph &g, uint64_t seed);
 

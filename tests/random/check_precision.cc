@@ -53,7 +53,10 @@ std::string GraphChecker::halves(const Case &c) {
     return toString(g.takeError());
   if (llvm::Error e = verify(*g))
     return toString(std::move(e));
-  return runner_.executorDiffers(*g, converted(c.inputs, *g));
+  Case half{*narrow, c.seed, converted(c.inputs, *g), std::move(*g)};
+  if (std::string d = runner_.executorDiffers(half.training, half.inputs); !d.empty())
+    return d;
+  return chunks(half);
 }
 
 } // namespace isthmus

@@ -43,4 +43,33 @@ inline std::vector<Tensor> drawOperands(const Example &e) {
   return out;
 }
 
+// Whether the call, in the text form, has types that its row allows.
+inline bool isTaken(llvm::StringRef text) {
+  CallText call = llvm::cantFail(parseCall(text));
+  auto types = inferTypes(*call.op, call.attrs, call.operands);
+  if (types)
+    return true;
+  llvm::consumeError(types.takeError());
+  return false;
+}
+
+// The example in another element type. Rows that keep f32 statistics beside 16-bit values do not
+// accept 16-bit types for all operands; then the fewest operands that suffice are f32.
+inline std::string inType(const std::string &text, const std::string &name) {
+  std::vector<size_t> places;
+  for (size_t at = 0; (at = text.find("f64", at)) != std::string::npos; at += 3)
+    places.push_back(at);
+  for (int wide = 0; wide <= int(places.size()); ++wide)
+    for (unsigned mask = 0; mask < 1u << places.size(); ++mask) {
+      if (__builtin_popcount(mask) != wide)
+        continue;
+      std::string out = text;
+      for (size_t i = places.size(); i-- > 0;)
+        out.replace(places[i], 3, mask >> i & 1 ? "f32" : name);
+      if (isTaken(out))
+        return out;
+    }
+  return text;
+}
+
 } // namespace isthmus

@@ -59,12 +59,9 @@ public:
       j["totals"][kDecisionKeys[k]] = {{"tensors", e_.why.totals[k].tensors},
                                        {"bytes", e_.why.totals[k].bytes}};
     j["never_whole"] = Json::array();
+    j["put_together"] = Json::array();
     for (const ChunkedValue &c : e_.why.chunked)
-      j["never_whole"].push_back({{"name", g_.valueName(c.value).str()},
-                                  {"op", g_.node(g_.value(c.value).def).op->name},
-                                  {"bytes", g_.type(c.value).bytes()},
-                                  {"chunks", c.chunks},
-                                  {"most_bytes", c.mostBytes}});
+      chunked(c, j[c.whole ? "put_together" : "never_whole"]);
     j["tensors"] = Json::array();
     for (const TensorDecision &f : e_.why.tensors)
       j["tensors"].push_back(tensor(f));
@@ -74,6 +71,18 @@ public:
   }
 
 private:
+  void chunked(const ChunkedValue &c, Json &list) const {
+    list.push_back({{"name", g_.valueName(c.value).str()},
+                    {"op", g_.node(g_.value(c.value).def).op->name},
+                    {"bytes", g_.type(c.value).bytes()},
+                    {"chunks", c.chunks},
+                    {"most_bytes", c.mostBytes},
+                    {"from_index", c.first},
+                    {"to_index", c.last}});
+    if (c.whole)
+      list.back()["whole"] = g_.valueName(c.whole).str();
+  }
+
   Json node(const Graph &g, uint32_t i) const { return g.nodeName(NodeId(i)).str(); }
 
   Json peak(const Graph &g, const PeakContents &c) const {

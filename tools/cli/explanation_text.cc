@@ -119,13 +119,23 @@ private:
   void chunked() {
     if (e_.why.chunked.empty())
       return;
-    section("Never whole: these run in chunks");
+    section(e_.options.of.empty() ? "Never whole: these run in chunks"
+                                  : "Named: these run in chunks");
     Table t({false, false, false, true, false});
     for (const ChunkedValue &c : e_.why.chunked)
       t.row({valueText(g_.valueName(c.value)), opText(c.value), typeText(c.value),
-             bytesText(g_.type(c.value).bytes()),
-             llvm::formatv("{0} chunks of {1} at most", c.chunks, bytesText(c.mostBytes))});
+             bytesText(g_.type(c.value).bytes()), chunksText(c)});
     out_ += t.text();
+  }
+
+  std::string chunksText(const ChunkedValue &c) const {
+    std::string text = std::to_string(c.chunks) + " chunks";
+    if (c.mostBytes > 0)
+      text += " of " + bytesText(c.mostBytes) + " at most";
+    if (e_.options.of.empty())
+      return text;
+    text += llvm::formatv(", node {0} to {1}", c.first + 1, c.last + 1);
+    return text + (c.whole ? ", together " + valueText(g_.valueName(c.whole)) : ", never whole");
   }
 
   static std::string kindText(LiveKind k) {

@@ -159,13 +159,8 @@ double relativeError(const Tensor &a, const Tensor &b) {
   return most == 0 ? 0 : most / scale;
 }
 
-// Rounding alone moves an element of a 16-bit type by half of its last place.
-double defaultMostError(DType type) {
-  constexpr double kMost = 1e-3, kLastPlaces = 4;
-  return std::max(kMost, type == DType::BF16  ? kLastPlaces * 0x1p-7
-                         : type == DType::F16 ? kLastPlaces * 0x1p-10
-                                              : 0);
-}
+// The last place of the largest element, as a share of it; of 16-bit types, whose rounding counts.
+double lastPlace(DType t) { return t == DType::BF16 ? 0x1p-7 : t == DType::F16 ? 0x1p-10 : 0; }
 
 // Describes a difference that is not allowed, or ""; raises `worst` to the error of rounded
 // results.
@@ -195,8 +190,11 @@ public:
     return given_ || own == own_.end() ? before(type)
                                        : std::max(before(type), kTimes * own->second);
   }
-  // The same without MODEL's own errors.
-  double before(DType type) const { return given_.value_or(defaultMostError(type)); }
+  // The same without MODEL's own errors. Sums that are rounded at other places are off by two last
+  // places at most, inverses by more.
+  double before(DType type) const {
+    return given_ ? std::max(*given_, 2 * lastPlace(type)) : std::max(1e-3, 4 * lastPlace(type));
+  }
   bool isGiven() const { return given_.has_value(); }
 
   // A gradient that cancels, such as that of a bias before a norm, is rounding itself: no plan can
