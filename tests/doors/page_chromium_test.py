@@ -2,13 +2,16 @@
 program are text. `tools/test --view` runs it."""
 
 import os
+import sys
 import tempfile
 import unittest
 
-import chromium
-import command
-import isthmus
-from isthmus.page import Labels, page
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))
+import chromium  # noqa: E402
+import command  # noqa: E402
+
+import isthmus  # noqa: E402
+from isthmus.page import Labels, page  # noqa: E402
 
 TEXTS = "Array.from(document.querySelectorAll({!r}), e => e.textContent)"
 FRAME = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))"
