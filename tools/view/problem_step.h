@@ -9,9 +9,9 @@ namespace isthmus {
 
 // What people call the ops of a problem. Each list is by op, or empty.
 struct ProblemLabels {
-  std::vector<std::string> names;   // dots and slashes divide them into modules
-  std::vector<std::string> ops;     // what the op does: "aten.mm"
-  std::vector<std::string> sources; // the line of the program: "model.py:31 in forward"
+  std::vector<std::string> names;              // dots and slashes divide them into modules
+  std::vector<std::string> ops;                // what the op does: "aten.mm"
+  std::vector<std::string> sources;            // the line of the program: "model.py:31 in forward"
   std::vector<std::vector<std::string>> types; // of outputs: "f32[8, 16]"
   std::vector<uint8_t> isChunk; // the op computes a part of a region, or puts parts together
   int64_t reservedBytes = 0;    // live at every step besides what the problem knows
