@@ -66,7 +66,7 @@ public:
   MapMaker(const Timeline &t, uint32_t columns, uint32_t rows) : t_(t) {
     map_.columns = uint32_t(std::min<uint64_t>(columns, t.live.size()));
     map_.rows = uint32_t(std::min<int64_t>(rows, t.arenaBytes));
-    area_.resize(size_t(map_.columns) * map_.rows * kNumLiveKinds);
+    area_.resize(size_t(map_.columns) * map_.rows * kNumBlockKinds);
   }
 
   ArenaMap run() {
@@ -86,17 +86,17 @@ private:
                  low = double(b.offset) * perRow, high = double(b.offset + b.bytes) * perRow;
     for (uint32_t c = uint32_t(left); c < map_.columns && c < right; ++c)
       for (uint32_t r = uint32_t(low); r < map_.rows && r < high; ++r)
-        area_[(size_t(c) * map_.rows + r) * kNumLiveKinds + size_t(b.kind)] +=
+        area_[(size_t(c) * map_.rows + r) * kNumBlockKinds + size_t(b.kind)] +=
             float((std::min<double>(c + 1, right) - std::max<double>(c, left)) *
                   (std::min<double>(r + 1, high) - std::max<double>(r, low)));
   }
 
   void close(size_t cell) {
-    const float *const of = &area_[cell * kNumLiveKinds];
+    const float *const of = &area_[cell * kNumBlockKinds];
     float sum = 0;
-    for (size_t k = 0; k < kNumLiveKinds; ++k)
+    for (size_t k = 0; k < kNumBlockKinds; ++k)
       sum += of[k];
-    map_.kind.push_back(uint8_t(std::max_element(of, of + kNumLiveKinds) - of));
+    map_.kind.push_back(uint8_t(std::max_element(of, of + kNumBlockKinds) - of));
     map_.filled.push_back(uint8_t(std::lround(255 * std::min(sum, 1.0f))));
   }
 

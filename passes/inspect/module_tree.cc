@@ -16,23 +16,18 @@ struct Entry {
 
 class TreeMaker {
 public:
-  TreeMaker(const Graph &g, size_t mostChildren)
-      : g_(g), mostChildren_(mostChildren), entries_(1), gradientOf_(g.numValues()) {
-    for (size_t i = 0; i < g.outputs().size(); ++i)
-      if (g.role(i).kind != OutputKind::Result)
-        gradientOf_[g.outputs()[i].index] = g.role(i).of;
-  }
+  TreeMaker(llvm::ArrayRef<ModulePath> paths, size_t mostChildren, llvm::StringRef dividers)
+      : paths_(paths), mostChildren_(mostChildren), dividers_(dividers), entries_(1) {}
 
   ModuleTree run() {
-    // Forward nodes decide the order, wherever a plan has put what belongs to them.
-    for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      if (const Node &n = g_.node(NodeId(i)); n.phase == Phase::Forward && !n.isStandIn())
-        entryOf(NodeId(i));
-    for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      entries_[entryOf(NodeId(i))].members.push_back(i);
+    for (const ModulePath &p : paths_)
+      if (p.leads)
+        entryOf(p.name);
+    for (uint32_t i = 0; i < paths_.size(); ++i)
+      entries_[entryOf(paths_[i].name)].members.push_back(i);
     for (uint32_t e = 0; e < entries_.size(); ++e) // grows by the ranges
       divide(e);
-    tree_.moduleOf.resize(g_.numNodes());
+    tree_.moduleOf.resize(paths_.size());
     tree_.modules.emplace_back();
     emit(0, 0);
     return std::move(tree_);
@@ -41,15 +36,12 @@ public:
 private:
   static constexpr unsigned kMostParts = 32; // the last one takes what is left of the name
 
-  // Dots and slashes divide a name. The part behind the last divider is the entry of the node.
-  uint32_t entryOf(NodeId n) {
-    llvm::StringRef name = homeName(g_, n);
-    if (const ValueId of = gradientOf_[g_.node(n).firstResult.index])
-      name = g_.valueName(of);
+  // The part behind the last divider is the entry of the node.
+  uint32_t entryOf(llvm::StringRef name) {
     uint32_t at = 0;
     for (unsigned parts = 1; !name.empty(); ++parts) {
       const llvm::StringRef part =
-          name.take_until([&](char c) { return parts < kMostParts && (c == '.' || c == '/'); });
+          name.take_until([&](char c) { return parts < kMostParts && dividers_.contains(c); });
       name = name.drop_front(std::min(name.size(), part.size() + 1));
       if (!part.empty())
         at = child(at, part);
@@ -108,11 +100,11 @@ private:
     }
   }
 
-  const Graph &g_;
+  const llvm::ArrayRef<ModulePath> paths_;
   const size_t mostChildren_;
+  const llvm::StringRef dividers_;
   std::vector<Entry> entries_;
   llvm::StringMap<uint32_t> byName_; // by the parent's number and the part
-  std::vector<ValueId> gradientOf_;  // by value: what an output is the gradient or next state of
   ModuleTree tree_;
 };
 
@@ -129,8 +121,26 @@ llvm::StringRef homeName(const Graph &g, NodeId id) {
   return name;
 }
 
+ModuleTree modulesOf(llvm::ArrayRef<ModulePath> paths, size_t mostChildren,
+                     llvm::StringRef dividers) {
+  return TreeMaker(paths, mostChildren, dividers).run();
+}
+
+// Forward nodes decide the order, wherever a plan has put what belongs to them.
 ModuleTree modulesOf(const Graph &g, size_t mostChildren) {
-  return TreeMaker(g, mostChildren).run();
+  std::vector<ValueId> gradientOf(g.numValues()); // what an output is the gradient or next state of
+  for (size_t i = 0; i < g.outputs().size(); ++i)
+    if (g.role(i).kind != OutputKind::Result)
+      gradientOf[g.outputs()[i].index] = g.role(i).of;
+  std::vector<ModulePath> paths;
+  paths.reserve(g.numNodes());
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    const ValueId of = gradientOf[n.firstResult.index];
+    paths.push_back({of ? g.valueName(of) : homeName(g, NodeId(i)),
+                     n.phase == Phase::Forward && !n.isStandIn()});
+  }
+  return modulesOf(paths, mostChildren);
 }
 
 } // namespace isthmus

@@ -26,7 +26,17 @@ struct ModuleTree {
   std::vector<uint32_t> moduleOf; // by node: the innermost module
 };
 
-// More than `mostChildren` modules in one are divided into ranges.
+// The name of a node. `leads`: it decides on the order of modules, as forward nodes do.
+struct ModulePath {
+  llvm::StringRef name;
+  bool leads = false;
+};
+
+// More than `mostChildren` modules in one are divided into ranges. Each of the characters
+// `dividers` divides a name.
+ModuleTree modulesOf(llvm::ArrayRef<ModulePath> paths,
+                     size_t mostChildren = ModuleTree::kMostChildren,
+                     llvm::StringRef dividers = "./");
 ModuleTree modulesOf(const Graph &g, size_t mostChildren = ModuleTree::kMostChildren);
 
 // The name by which a node is sorted into modules: that of the value that it belongs to.

@@ -21,8 +21,7 @@ std::vector<SamePlace> nodesOfBoth(const Graph &a, const Graph &b) {
 
 // The longest ascending sequence: ends[k] is the pair with the least `b` that ends a sequence of
 // k + 1 pairs.
-std::vector<SamePlace> samePlaces(const Graph &a, const Graph &b) {
-  const std::vector<SamePlace> pairs = nodesOfBoth(a, b);
+std::vector<SamePlace> ascending(llvm::ArrayRef<SamePlace> pairs) {
   constexpr size_t kNone = ~size_t(0);
   std::vector<size_t> ends, before(pairs.size(), kNone);
   for (size_t i = 0; i < pairs.size(); ++i) {
@@ -40,6 +39,10 @@ std::vector<SamePlace> samePlaces(const Graph &a, const Graph &b) {
     out.push_back(pairs[i]);
   std::reverse(out.begin(), out.end());
   return out;
+}
+
+std::vector<SamePlace> samePlaces(const Graph &a, const Graph &b) {
+  return ascending(nodesOfBoth(a, b));
 }
 
 } // namespace isthmus

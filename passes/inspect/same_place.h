@@ -10,6 +10,10 @@ struct SamePlace {
   uint32_t a = 0, b = 0; // nodes of the two graphs
 };
 
+// As many as possible of these pairs, so that both numbers ascend. `pairs` ascend in `a`. O(n log
+// n).
+std::vector<SamePlace> ascending(llvm::ArrayRef<SamePlace> pairs);
+
 // Nodes that both graphs have by the same name and that are no stand-ins; ascending in both graphs.
 // Where the orders differ, as many as possible are taken. O(n log n).
 std::vector<SamePlace> samePlaces(const Graph &a, const Graph &b);

@@ -4,102 +4,79 @@
 #include <numeric>
 
 namespace isthmus {
-namespace {
 
-class TimelineMaker {
-public:
-  TimelineMaker(const Graph &g, const Layout *layout, GraphProblem problem)
-      : g_(g), layout_(layout), p_(std::move(problem)), sets_(liveSetsOf(g, p_)) {}
+void Timeline::add(const Block &b) {
+  if (b.bytes > 0 && b.begin < b.end)
+    blocks.push_back(b);
+}
 
-  Timeline run() {
-    out_.arenaBytes = layout_ ? layout_->arenaBytes : 0;
-    out_.readers.resize(g_.numValues());
-    for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      out_.us.push_back(p_.problem.ops[p_.opOf(NodeId(i))].cost);
-    for (size_t i = 0; i < sets_.instances.size(); ++i)
-      addInstance(i);
-    for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      addWorkspace(i);
-    std::stable_sort(out_.blocks.begin(), out_.blocks.end(),
-                     [](const Block &a, const Block &b) { return a.begin < b.begin; });
-    addUp();
-    return std::move(out_);
+void Timeline::add(Block b, const plan::Instance &c, const std::vector<plan::Instance> &all) {
+  b.bytes = c.bytes;
+  b.begin = c.first;
+  b.end = c.last + 1;
+  if (c.donatedTo == plan::Instance::kNotDonated)
+    return add(b);
+  Block rest = b;
+  const int64_t taken = all[c.donatedTo].bytes;
+  b.end = c.last;
+  rest.begin = c.last;
+  if (rest.offset != Layout::kPersistent)
+    rest.offset += taken;
+  rest.bytes -= taken;
+  add(b);
+  add(rest);
+}
+
+void Timeline::finish(size_t numNodes) {
+  std::stable_sort(blocks.begin(), blocks.end(),
+                   [](const Block &a, const Block &b) { return a.begin < b.begin; });
+  live.assign(numNodes, 0);
+  for (const Block &b : blocks) {
+    std::vector<int64_t> &of = liveOf[size_t(b.kind)];
+    of.resize(numNodes + 1);
+    of[b.begin] += b.bytes;
+    of[b.end] -= b.bytes;
   }
-
-private:
-  void addInstance(size_t index) {
-    const plan::Instance &c = sets_.instances[index];
-    if (c.bytes == 0)
-      return;
-    const ValueId v = sets_.value(g_, p_, index);
-    out_.readers[v.index] = c.uses;
-    Block b{v,
-            g_.value(v).def,
-            sets_.kind(g_, p_, index),
-            layout_ ? layout_->valueOffset[v.index] : Layout::kPersistent,
-            c.bytes,
-            c.first,
-            c.last + 1};
-    if (c.donatedTo == plan::Instance::kNotDonated)
-      return add(b);
-    Block rest = b;
-    const int64_t taken = sets_.instances[c.donatedTo].bytes;
-    b.end = c.last;
-    rest.begin = c.last;
-    rest.offset += layout_ ? taken : 0;
-    rest.bytes -= taken;
-    add(b);
-    add(rest);
+  for (std::vector<int64_t> &of : liveOf) {
+    if (of.empty())
+      continue;
+    of.pop_back();
+    std::partial_sum(of.begin(), of.end(), of.begin());
+    for (size_t i = 0; i < numNodes; ++i)
+      live[i] += of[i];
   }
-
-  void addWorkspace(uint32_t node) {
-    const int64_t bytes = p_.problem.rounded(p_.problem.ops[p_.opOf(NodeId(node))].workspace);
-    add({ValueId(), NodeId(node), LiveKind::Workspace,
-         layout_ ? layout_->workspaceOffset[node] : Layout::kPersistent, bytes, node, node + 1});
-  }
-
-  void add(const Block &b) {
-    if (b.bytes > 0 && b.begin < b.end)
-      out_.blocks.push_back(b);
-  }
-
-  void addUp() {
-    const size_t nodes = g_.numNodes();
-    out_.live.assign(nodes, 0);
-    for (const Block &b : out_.blocks) {
-      std::vector<int64_t> &of = out_.liveOf[size_t(b.kind)];
-      of.resize(nodes + 1);
-      of[b.begin] += b.bytes;
-      of[b.end] -= b.bytes;
-    }
-    for (std::vector<int64_t> &of : out_.liveOf) {
-      if (of.empty())
-        continue;
-      of.pop_back();
-      std::partial_sum(of.begin(), of.end(), of.begin());
-      for (size_t i = 0; i < nodes; ++i)
-        out_.live[i] += of[i];
-    }
-  }
-
-  const Graph &g_;
-  const Layout *layout_;
-  const GraphProblem p_;
-  const LiveSets sets_;
-  Timeline out_;
-};
-
-} // namespace
+}
 
 uint32_t Timeline::peakNode() const {
   return uint32_t(std::max_element(live.begin(), live.end()) - live.begin());
 }
 
 llvm::Expected<Timeline> timelineOf(const Graph &g, const Layout *layout, const Target &target) {
-  auto problem = extractProblem(g, target);
-  if (!problem)
-    return problem.takeError();
-  return TimelineMaker(g, layout, std::move(*problem)).run();
+  auto p = extractProblem(g, target);
+  if (!p)
+    return p.takeError();
+  const LiveSets sets = liveSetsOf(g, *p);
+  Timeline out;
+  out.arenaBytes = layout ? layout->arenaBytes : 0;
+  out.readers.resize(g.numValues());
+  for (size_t i = 0; i < sets.instances.size(); ++i) {
+    const ValueId v = sets.value(g, *p, i);
+    if (sets.instances[i].bytes == 0)
+      continue;
+    out.readers[v.index] = sets.instances[i].uses;
+    const int64_t offset = layout ? layout->valueOffset[v.index] : Layout::kPersistent;
+    out.add(Block{v, g.value(v).def, sets.kind(g, *p, i), offset}, sets.instances[i],
+            sets.instances);
+  }
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const plan::Op &op = p->problem.ops[p->opOf(NodeId(i))];
+    out.us.push_back(op.cost);
+    const int64_t offset = layout ? layout->workspaceOffset[i] : Layout::kPersistent;
+    out.add({ValueId(), NodeId(i), LiveKind::Workspace, offset, p->problem.rounded(op.workspace), i,
+             i + 1});
+  }
+  out.finish(g.numNodes());
+  return out;
 }
 
 } // namespace isthmus

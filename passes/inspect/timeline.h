@@ -18,17 +18,29 @@ struct Block {
   uint32_t begin = 0, end = 0; // nodes, half-open
 };
 
+// Kinds of bytes in a snapshot of an allocator. They follow those of LiveKind.
+constexpr LiveKind kAllocated = LiveKind(kNumLiveKinds), // holds a tensor
+    kAwaitsFree = LiveKind(kNumLiveKinds + 1),           // freed, but a stream may still use it
+    kUnused = LiveKind(kNumLiveKinds + 2);               // in a segment, and holds nothing
+constexpr size_t kNumBlockKinds = kNumLiveKinds + 3;
+
 // The blocks of a step. At each node the bytes of the blocks that are live add up to `live`.
 struct Timeline {
   std::vector<Block> blocks; // ordered by the node that makes them
   std::vector<int64_t> live; // by node
   // By kind and node; empty for kinds without a block. The kinds add up to `live`.
-  std::array<std::vector<int64_t>, kNumLiveKinds> liveOf;
+  std::array<std::vector<int64_t>, kNumBlockKinds> liveOf;
   std::vector<double> us;                     // by node, by the target's costs
   std::vector<std::vector<uint32_t>> readers; // by value: nodes that read it or a view of it
   int64_t arenaBytes = 0;
 
   uint32_t peakNode() const; // the first at the peak; 0 in a graph without nodes
+
+  void add(const Block &b); // nothing if the block is empty
+  // Adds the blocks of an instance: `b`, which has its offset, and whose life is set here.
+  void add(Block b, const plan::Instance &instance, const std::vector<plan::Instance> &all);
+  // Orders the blocks, and sets the live bytes of a step of so many nodes.
+  void finish(size_t numNodes);
 };
 
 // `layout` is that of `g` on the target; null if offsets do not matter. Errors: a node that the

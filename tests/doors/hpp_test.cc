@@ -52,6 +52,11 @@ TEST(Hpp, PlansWhatABuilderMade) {
   const isthmus::Layout layout = plan.layout();
   EXPECT_LE(layout.arenaBytes, 7000);
   EXPECT_EQ(layout.blocks.size(), plan.schedule().size());
+  isthmus_page_options page = {};
+  page.size = sizeof page;
+  page.title = "<chain>";
+  EXPECT_EQ(plan.page(page).find("<!DOCTYPE html>"), 0u);
+  EXPECT_NE(plan.page(page).find("<title>&lt;chain&gt;</title>"), std::string::npos);
   EXPECT_NE(plan.report().find("\"arena_bytes\": " + std::to_string(layout.arenaBytes)),
             std::string::npos);
 

@@ -86,6 +86,7 @@ static void testNullsOfProblems(void) {
 }
 
 static void testNullsOfPlans(const isthmus_problem *problem, isthmus_plan *plan) {
+  isthmus_page_options page = {sizeof page};
   isthmus_plan *other = plan; /* which a call that fails makes null */
   isthmus_plan_options options;
   isthmus_figures figures;
@@ -111,6 +112,10 @@ static void testNullsOfPlans(const isthmus_problem *problem, isthmus_plan *plan)
   EXPECT_NULL(isthmus_plan_report(NULL, plan, &text, &error), "problem");
   EXPECT_NULL(isthmus_plan_report(problem, NULL, &text, &error), "plan");
   EXPECT_NULL(isthmus_plan_report(problem, plan, NULL, &error), "text");
+  EXPECT_NULL(isthmus_plan_page(NULL, plan, &page, &text, &error), "problem");
+  EXPECT_NULL(isthmus_plan_page(problem, NULL, &page, &text, &error), "plan");
+  EXPECT_NULL(isthmus_plan_page(problem, plan, NULL, &text, &error), "options");
+  EXPECT_NULL(isthmus_plan_page(problem, plan, &page, NULL, &error), "page");
   EXPECT_NULL(isthmus_plan_layout(NULL, plan, &blocks, &count, &bytes, &error), "problem");
   EXPECT_NULL(isthmus_plan_layout(problem, NULL, &blocks, &count, &bytes, &error), "plan");
   EXPECT_NULL(isthmus_plan_layout(problem, plan, NULL, &count, &bytes, &error), "blocks");
@@ -475,6 +480,7 @@ static void testHandlesThatDoNotFit(const isthmus_problem *problem, isthmus_plan
   isthmus_graph *const graph = net();
   isthmus_graph *step = NULL, *small = NULL;
   isthmus_problem *other = NULL;
+  isthmus_page_options page = {sizeof page};
   isthmus_plan *otherPlan;
   isthmus_text *text = NULL;
   const isthmus_block *blocks = NULL;
@@ -488,6 +494,19 @@ static void testHandlesThatDoNotFit(const isthmus_problem *problem, isthmus_plan
                "the plan is of another problem");
   EXPECT_ERROR(isthmus_plan_layout(other, plan, &blocks, &count, &bytes, &error), ISTHMUS_BAD_CALL,
                "the plan is of another problem");
+  EXPECT_ERROR(isthmus_plan_page(problem, otherPlan, &page, &text, &error), ISTHMUS_BAD_CALL,
+               "the plan is of another problem");
+  page.beside = otherPlan;
+  EXPECT_ERROR(isthmus_plan_page(problem, plan, &page, &text, &error), ISTHMUS_BAD_CALL,
+               "the plan is of another problem");
+  page.beside = NULL;
+  page.snapshot = "no pickle";
+  page.snapshot_length = 9;
+  EXPECT_ERROR(isthmus_plan_page(problem, plan, &page, &text, &error), ISTHMUS_BAD_INPUT,
+               "protocol 2 to 5");
+  page.size = 1;
+  EXPECT_ERROR(isthmus_plan_page(problem, plan, &page, &text, &error), ISTHMUS_BAD_CALL,
+               "isthmus_page_options");
   EXPECT(isthmus_graph_differentiate(graph, "mean", NULL, &step, NULL) == ISTHMUS_OK);
   EXPECT_ERROR(isthmus_graph_differentiate(step, "mean", NULL, &small, &error), ISTHMUS_BAD_INPUT,
                "differentiated already");

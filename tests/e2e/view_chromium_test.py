@@ -2,11 +2,13 @@
 request leaves it, odd names are text, and large graphs open and scroll fast. `tools/test --view` runs it."""
 
 import os
+import pickle
 import time
 import unittest
 
 import chromium
 import command
+import snapshots
 from cli_cases import Case
 from page_data import PageData, graph_of_names
 
@@ -281,6 +283,81 @@ class Page(InChromium):
             self.assertEqual(self.value(f"isthmusView.inStep.fromOther({b})"), a)
         self.value("document.getElementById('tab-comparison').click()")
         self.assertIn("recomputed", " ".join(self.texts("#list-comparison .faint")))
+        self.check_quiet()
+
+    def test_budgets_and_what_to_do_next(self):
+        data, _ = self.unet("--budget=60%", "--effort=0.2")
+        self.browser.click(*self.value("(r => [r.left + 5, r.top + 5])(document.getElementById('tab-price').getBoundingClientRect())"))
+        rows = self.value("Array.from(document.querySelectorAll('.prices tr[data-peak]'), r => [+r.dataset.peak, +r.dataset.added])")
+        self.assertEqual(rows, [[p["peak_bytes"], p["added"]] for p in data.head["curve"]])
+        self.assertGreater(len(rows), 1)
+        marks = self.value("Array.from(document.querySelectorAll('.curve circle'), c => [c.cx.baseVal.value, c.cy.baseVal.value])")
+        self.assertEqual(len(marks), len(rows))
+        self.assertEqual(sorted((x for x, _ in marks), reverse=True), [x for x, _ in marks])
+        advice = " ".join(self.texts(".advice li"))
+        self.assertIn(f"isthmus sweep unet.isth --fit={data.head['budget_bytes']} --batch", advice)
+        self.assertEqual("knee of the curve" in advice, data.head["knee"] is not None)
+        self.check_quiet()
+
+    def snapshot(self, allocator, *others):
+        self.write("s.pickle", pickle.dumps(allocator.snapshot(), 5))
+        return self.show("s.pickle", *others)[0]
+
+    def test_a_snapshot(self):
+        allocator = snapshots.training()
+        data = self.snapshot(allocator)
+        found = data.head["steps"][0]["snapshot"]
+        chips = self.pairs(".chip", "[e.firstChild.textContent, e.lastChild.textContent.trim()]")
+        for chip, key in [("reserved", "reserved_bytes"), ("allocated", "allocated_bytes"), ("unused at the peak", "unused_bytes")]:
+            self.assert_bytes(chips[chip], found[key])
+        self.assertLessEqual({"allocated", "freed, awaits a stream", "reserved, unused"}, set(self.texts("#legend .key")))
+        self.assertIn("Segments", self.texts("#arena h2")[0])
+        rows = self.value("Array.from(document.querySelectorAll('.kinds tr'), r => [+r.dataset.kind, +r.dataset.bytes])")
+        peak = max(allocator.known, key=sum)
+        self.assertEqual({k: b for k, b in rows}, {12 + i: b for i, b in enumerate(peak) if b})
+        self.assertTrue(self.has_colour("arena", self.value("isthmusView.theme.kind(14)")))
+        # A rectangle tells the line that asked for it, and the event that freed it.
+        self.value("""(s => isthmusView.shared.select({block: Array.from(s.blocks.kind).findIndex((kind, i) => kind === 12
+            && s.valueName(s.blocks.value[i] - 1).startsWith("model.py:31") && s.readersOf(s.blocks.value[i] - 1).length)}))(isthmusView.shared.step)""")
+        rows = self.pairs("#card tr", "[e.children[0].textContent, e.children[1].textContent]")
+        self.assertEqual(self.texts("#card h2"), ["model.py:31 forward"])
+        self.assertIn("alloc", rows["made by"])
+        self.assertIn("free_", rows["freed by"])
+        self.assertEqual(self.value("isthmusView.graph.columns.map(c => c.name)"), ["allocations", "frees", "other"])
+        self.check_quiet()
+
+    def test_a_snapshot_beside_a_plan(self):
+        self.run_ok("zoo", *UNET, "-o", "unet.isth")
+        allocator = snapshots.training()
+        data = self.snapshot(allocator, "unet.isth", "--loss=cross_entropy", "--policy=memory")
+        chips = self.pairs(".chip", "[e.firstChild.textContent, e.lastChild.textContent.trim()]")
+        self.assert_bytes(chips["reserved"], max(map(sum, allocator.known)))
+        self.assertIn("unet.isth", chips)
+        self.assertLessEqual({"reserved, unused", "saved activations"}, set(self.texts("#legend .key")))
+        self.value("document.getElementById('tab-comparison').click()")
+        text = self.value("document.getElementById('list-comparison').textContent")
+        self.assertIn("reserved, unused", text)
+        self.assertIn("saved activations", text)
+        self.assertEqual(data.head["steps"][1]["name"], "unet.isth")
+        for width in 400, 1200:
+            self.browser.resize(width, 900)
+            self.value(FRAME)
+            self.assertLessEqual(self.value("document.documentElement.scrollWidth"), width)
+        self.check_quiet()
+
+    def test_lines_of_a_snapshot_are_text(self):
+        names = ["<img src=x onerror=window.hit=1>", "</script><script>window.hit=1</script>", "a\x1b[31mb", "\u202egnp.exe"]
+        allocator = snapshots.Allocator()
+        for name in names:
+            allocator.alloc(1000, [{"filename": "x/model.py", "line": 1, "name": name}])
+        self.snapshot(allocator)
+        for node in range(1, 1 + len(allocator.trace)):
+            self.value(f"isthmusView.shared.select({{node: {node}}})")
+        self.assertIsNone(self.value("window.hit"))
+        text = self.value("document.body.textContent")
+        self.assertIn("<img src=x onerror=window.hit=1>", text)
+        self.assertIn("a\\u{1b}[31mb", text)
+        self.assertNotIn("\u202e", text)
         self.check_quiet()
 
     def test_names_are_text(self):

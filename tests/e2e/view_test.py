@@ -40,10 +40,12 @@ class View(Case):
                     self.check(data, report)
                     explained = json.loads(self.run_ok("explain", file, *loss, *plan, "--json").out)
                     self.check_peak(data, explained["planned"])
+                    self.check_curve(data, explained)
 
     def check(self, data, report):
         figures = dict(data.head["figures"])
         self.assertNotIn("plan_seconds", figures, "the same plan gives the same page")
+        figures.pop("knee")  # `opt` does not look for it
         self.assertEqual(figures, {k: report[k] for k in figures})
         step = data.head["steps"][0]
         live = [sum(at) for at in zip(*data.live_by_kind().values())]
@@ -56,6 +58,19 @@ class View(Case):
         if len(data.head["steps"]) > 1:
             before = [sum(at) for at in zip(*data.live_by_kind("b.").values())]
             self.assertEqual(max(before), report["baseline_peak_bytes"])
+
+    def check_curve(self, data, explained):
+        """Points from the highest peak down, with the plan and the knee that `explain` tells."""
+        points = data.head["curve"]
+        self.assertEqual(points[0], {"peak_bytes": data.head["figures"]["baseline_peak_bytes"], "added": 0, "what": "no plan"})
+        self.assertEqual(sorted((p["peak_bytes"] for p in points), reverse=True), [p["peak_bytes"] for p in points])
+        figures, by_what = data.head["figures"], {p["what"]: p for p in points}
+        if figures["predicted_peak_bytes"] < figures["baseline_peak_bytes"]:
+            self.assertEqual(by_what["this plan"]["peak_bytes"], figures["predicted_peak_bytes"])
+            self.assertEqual(by_what["this plan"]["added"], figures["recompute_overhead"])
+        self.assertEqual(data.head["knee"], explained["price"]["knee"])
+        if data.head["knee"]:
+            self.assertEqual(by_what["the knee"]["peak_bytes"], data.head["knee"]["peak_bytes"])
 
     def check_peak(self, data, explained):
         """The blocks at the peak are the tensors that `explain` lists."""

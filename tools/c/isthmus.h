@@ -247,6 +247,33 @@ ISTHMUS_API isthmus_status isthmus_plan_layout(const isthmus_problem *problem, i
                                                const isthmus_block **blocks, size_t *num_blocks,
                                                int64_t *arena_bytes, isthmus_error **error);
 
+/* A page in HTML that shows a plan (docs/view.md): live bytes, tensors, ops by modules, and beside
+ * it another plan of the same problem. Texts are UTF-8. Fields after `size` may be null or 0. */
+typedef struct {
+  size_t size; /* sizeof(isthmus_page_options) */
+  const char *title;        /* null: the problem's name */
+  const char *target;       /* what the costs are meant for */
+  const char *const *names; /* of ops, as paths: dots and slashes divide them into modules. Null:
+                               those of the problem */
+  const char *const *ops;   /* by op, what it does: "aten.mm" */
+  const char *const *sources; /* by op, the line of the program that it comes from; "": unknown */
+  const char *const *types;   /* by output, of all ops one after the other: "f32[8, 16]" */
+  const uint8_t *chunks; /* by op: not 0 if it computes a part of a tensor, or puts parts together */
+  int64_t budget_bytes;  /* drawn as a line; 0: none */
+  int64_t reserved_bytes;     /* live at every step, besides what the problem knows */
+  const isthmus_plan *beside; /* null: every op once, in the order of the problem */
+  const char *beside_name;
+  const char *snapshot; /* the content of a snapshot of PyTorch's allocator, shown in its place */
+  size_t snapshot_length;
+  size_t num_prices; /* other plans of the problem, for the curve of budgets: */
+  const int64_t *price_peak; /* with the reserved bytes */
+  const double *price_cost;  /* microseconds */
+} isthmus_page_options;
+ISTHMUS_API isthmus_status isthmus_plan_page(const isthmus_problem *problem,
+                                             const isthmus_plan *plan,
+                                             const isthmus_page_options *options,
+                                             isthmus_text **page, isthmus_error **error);
+
 /* --- Graphs, of the text form (docs/language.md) or of ONNX */
 
 typedef struct isthmus_graph isthmus_graph;

@@ -369,6 +369,11 @@ public:
     return detail::string(
         *detail::make<isthmus_text>(isthmus_plan_report, problem_.get(), handle()));
   }
+  // A page in HTML that shows the plan.
+  std::string page(const isthmus_page_options &options) const {
+    return detail::string(
+        *detail::make<isthmus_text>(isthmus_plan_page, problem_.get(), handle(), &options));
+  }
   // The place in an arena of everything that the schedule makes. The first call may take as long as
   // planning.
   Layout layout() {

@@ -1,13 +1,13 @@
 #include "ir/file.h"
-#include "passes/compile/figures_json.h"
-#include "passes/inspect/same_place.h"
 #include "tools/cli/exit.h"
 #include "tools/cli/explanation.h"
 #include "tools/cli/model.h"
 #include "tools/cli/step.h"
 #include "tools/cli/unused_dims.h"
 #include "tools/verbs/verbs.h"
-#include "tools/view/page.h"
+#include "tools/view/curve.h"
+#include "tools/view/snapshot.h"
+#include "tools/view/snapshot_page.h"
 #include "llvm/Support/Process.h"
 
 namespace isthmus {
@@ -76,13 +76,6 @@ llvm::Error addDecisions(Page &page, const Options &o, const PlanChoice &plan, c
   return llvm::Error::success();
 }
 
-// The figures without the time that the search took, so that the same plan gives the same page.
-Json figures(Figures f) {
-  Json j = figuresJson(f);
-  j.erase("plan_seconds");
-  return j;
-}
-
 // The step that is drawn beside that of MODEL: of OTHER, or of the graph without a plan.
 struct Beside {
   std::string name;
@@ -121,57 +114,66 @@ llvm::Expected<Beside> otherModel(const Options &o, const Graph &shown, bool was
   return Beside{o.other, std::move(c->graph), std::move(c->layout), std::move(c->figures)};
 }
 
-llvm::Error addStepOf(Page &page, const std::string &prefix, const std::string &name,
-                      const Graph &g, const Layout *layout, const Target &target) {
-  auto timeline = timelineOf(g, layout, target);
-  if (!timeline)
-    return timeline.takeError();
-  Json step = addStep(page.columns, prefix, g, std::move(*timeline),
-                      layout ? Detail::Whole : Detail::Profile);
-  step["name"] = name;
-  step["prefix"] = prefix;
-  page.facts["steps"].push_back(std::move(step));
+llvm::Error addStepOf(Page &page, const std::string &name, const Graph &g, const Layout *layout,
+                      const Figures *figures, const Target &target) {
+  auto step = stepTableOf(g, layout, target);
+  if (!step)
+    return step.takeError();
+  page.add(name, std::move(*step), layout ? Detail::Whole : Detail::Profile, figures);
   return llvm::Error::success();
 }
 
 llvm::Error addBeside(Page &page, const Graph &g, const Beside &b, const Target &target) {
-  const std::vector<SamePlace> same = samePlaces(g, b.graph);
-  page.columns.delta("same.a", same.size(), [&](size_t i) { return same[i].a; });
-  page.columns.delta("same.b", same.size(), [&](size_t i) { return same[i].b; });
-  if (llvm::Error e =
-          addStepOf(page, "b.", b.name, b.graph, b.layout ? &*b.layout : nullptr, target))
+  page.add(samePlaces(g, b.graph));
+  const Layout *layout = b.layout ? &*b.layout : nullptr;
+  return addStepOf(page, b.name, b.graph, layout, layout ? &b.figures : nullptr, target);
+}
+
+llvm::Error addSnapshotOf(Page &page, const std::string &path) {
+  auto file = readFile(path);
+  if (!file)
+    return file.takeError();
+  return addSnapshot(page, path, (*file)->getBuffer());
+}
+
+llvm::Error write(const Options &o, const Page &page) {
+  return writeFileAtomically(o.output.empty() ? "-" : o.output, pageText(page));
+}
+
+// One snapshot, or two.
+llvm::Error viewSnapshots(const Options &o) {
+  if (o.plan.any() || !o.model.loss.empty())
+    return usageError("plan options are for a model, and '{0}' is a snapshot: give the model too",
+                      o.model.model);
+  CommandPaths paths;
+  paths.reads("MODEL", o.model.model);
+  paths.reads("OTHER", o.other);
+  paths.writes("-o", o.output.empty() ? "-" : o.output);
+  if (llvm::Error e = paths.check())
     return e;
-  page.facts["steps"].back()["figures"] = b.layout ? figures(b.figures) : Json();
-  return llvm::Error::success();
+  Page page(o.model.model, o.model.model, "", "");
+  for (const std::string &path : {o.model.model, o.other})
+    if (!path.empty())
+      if (llvm::Error e = addSnapshotOf(page, path))
+        return e;
+  return write(o, page);
 }
 
-Json kinds() {
-  Json all = Json::array();
-  for (size_t k = 0; k < kNumLiveKinds; ++k)
-    all.push_back(liveKindText(LiveKind(k)).str());
-  return all;
-}
-
-Json standIns() {
-  Json all = Json::array();
-  for (size_t k = 0; k < kNumStandIns; ++k)
-    all.push_back(standInName(StandIn(k)).str());
-  return all;
-}
-
-llvm::Error view(Options o) {
-  if (!o.other.empty())
-    o.model.unusedDims = std::make_shared<UnusedDims>();
-  if (llvm::Error e = checkOutput(o.output))
-    return e;
+// `snapshotFirst`: OTHER is a snapshot, and is what the page is about.
+llvm::Error viewModel(Options o, bool snapshotFirst) {
   CommandPaths paths;
   paths.reads("OTHER", o.other);
   paths.writes("-o", o.output.empty() ? "-" : o.output);
+  const bool isBesideSnapshot = isSnapshotName(o.other);
+  if (!o.other.empty() && !isBesideSnapshot)
+    o.model.unusedDims = std::make_shared<UnusedDims>();
   auto step = stepToCompile(o.model, o.plan, o.device, paths, ForwardAlone::Allowed,
-                            o.other.empty() ? LossOfStep::Refused : LossOfStep::Ignored);
+                            o.other.empty() || isBesideSnapshot ? LossOfStep::Refused
+                                                                : LossOfStep::Ignored);
   if (!step)
     return step.takeError();
   auto &[device, g, compile, given] = *step;
+  compile.findsKnee = true;
   const Target &target = device->target();
   const bool wasDifferentiated = g.hasBackward();
   auto c = compiled(std::move(g), compile, target);
@@ -181,37 +183,53 @@ llvm::Error view(Options o) {
     return e;
 
   std::optional<Beside> beside;
-  if (!o.other.empty()) {
+  if (!o.other.empty() && !isBesideSnapshot) {
     auto other = otherModel(o, c->graph, wasDifferentiated, target, paths, given);
     if (!other)
       return other.takeError();
     beside = std::move(*other);
-  } else if (c->graph.isRewritten()) {
+  } else if (!isBesideSnapshot && c->graph.isRewritten()) {
     beside = Beside{"without a plan", c->original, std::nullopt, {}};
   }
 
-  Page page;
-  page.title = o.model.model == "-" ? c->graph.name : o.model.model;
-  page.facts["schema"] = "isthmus.view/1";
-  page.facts["model"] = o.model.model;
-  page.facts["graph"] = c->graph.name;
-  page.facts["target"] = target.name;
+  const std::string name = o.model.model == "-" ? c->graph.name : o.model.model;
+  const std::string about = snapshotFirst ? o.other : o.model.model;
+  Page page(snapshotFirst ? o.other : name, about, c->graph.name, target.name);
   page.facts["budget_bytes"] = c->budgetBytes ? Json(*c->budgetBytes) : Json();
-  page.facts["figures"] = figures(c->figures);
-  page.facts["kinds"] = kinds();
-  page.facts["stand_ins"] = standIns();
-  page.facts["steps"] = Json::array();
-  if (llvm::Error e = addStepOf(page, "a.", page.title, c->graph, &c->layout, target))
+  if (snapshotFirst)
+    if (llvm::Error e = addSnapshotOf(page, o.other))
+      return e;
+  if (llvm::Error e = addStepOf(page, name, c->graph, &c->layout, &c->figures, target))
     return e;
   if (beside)
     if (llvm::Error e = addBeside(page, c->graph, *beside, target))
       return e;
-  if (c->graph.hasBackward())
+  if (isBesideSnapshot && !snapshotFirst)
+    if (llvm::Error e = addSnapshotOf(page, o.other))
+      return e;
+  if (c->graph.hasBackward() && !snapshotFirst) {
+    addCurve(page, c->figures);
+    if (c->budgetBytes && o.model.model != "-")
+      page.facts["sweeps"] =
+          llvm::formatv("isthmus sweep {0} --fit={1} --batch", o.model.model, *c->budgetBytes)
+              .str();
     if (llvm::Error e = addDecisions(page, o, compile.plan, *c, target))
       return e;
-  if (llvm::Error e = writeFileAtomically(o.output.empty() ? "-" : o.output, pageText(page)))
+  }
+  if (llvm::Error e = write(o, page))
     return e;
   return c->wasInterrupted ? interruptedError() : llvm::Error::success();
+}
+
+llvm::Error view(Options o) {
+  if (llvm::Error e = checkOutput(o.output))
+    return e;
+  if (!isSnapshotName(o.model.model))
+    return viewModel(o, /*snapshotFirst=*/false);
+  if (o.other.empty() || isSnapshotName(o.other))
+    return viewSnapshots(o);
+  std::swap(o.model.model, o.other);
+  return viewModel(o, /*snapshotFirst=*/true);
 }
 
 VerbBody setUp(CLI::App &app) {
@@ -219,7 +237,8 @@ VerbBody setUp(CLI::App &app) {
   addModelOptions(app, o->model);
   addPlanFlags(app, o->plan);
   addPathOption(app, "OTHER", o->other,
-                "another model, as it is, to compare with; default: MODEL without a plan");
+                "another model, as it is, to compare with, or a snapshot of PyTorch's allocator "
+                "(.pickle); default: MODEL without a plan");
   app.add_option("--device", o->device, "the device that sizes and workspaces are meant for")
       ->capture_default_str();
   addPathOption(app, "-o,--output", o->output,
@@ -231,7 +250,8 @@ VerbBody setUp(CLI::App &app) {
 
 const Verb kViewVerb = {"view", "writes a page that shows a step: live bytes, arena and graph",
                         "isthmus view unet.isth --loss=cross_entropy --budget=60% -o unet.html\n"
-                        "  isthmus view small.isth unet.isth --loss=cross_entropy -o both.html",
+                        "  isthmus view small.isth unet.isth --loss=cross_entropy -o both.html\n"
+                        "  isthmus view snapshot.pickle -o snapshot.html",
                         setUp};
 
 } // namespace isthmus

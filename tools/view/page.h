@@ -1,6 +1,8 @@
 // A page in HTML that shows a step: its live bytes, its arena, its graph.
 #pragma once
 
+#include "passes/compile/figures.h"
+#include "passes/inspect/same_place.h"
 #include "tools/view/step_columns.h"
 
 namespace isthmus {
@@ -10,6 +12,15 @@ struct Page {
   // What the page tells besides the tables: see docs/view.md, "The data of a page".
   nlohmann::ordered_json facts;
   Columns columns;
+
+  // `target`: what sizes and times are meant for; may be empty.
+  Page(std::string title, const std::string &model, const std::string &graph,
+       const std::string &target);
+  // The first step is the one that the page is about, and a second one is drawn beside it. Figures
+  // are not told if they are null.
+  void add(const std::string &name, StepTable step, Detail detail, const Figures *figures);
+  // Where the two steps are equally far.
+  void add(llvm::ArrayRef<SamePlace> same);
 };
 
 // One file. It loads nothing from elsewhere, and says so to the browser, which then refuses any

@@ -1,24 +1,21 @@
 #include "tools/view/step_columns.h"
 
-#include "ir/provenance.h"
 #include "passes/inspect/detail_levels.h"
-#include "passes/inspect/module_tree.h"
-#include "llvm/ADT/MapVector.h"
 
 namespace isthmus {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-static_assert(kNumLiveKinds == 12 && kNumStandIns == 8,
+static_assert(kNumLiveKinds == 12 && kNumBlockKinds == 15 && kNumStandIns == 8,
               "page/colours.js and page/modules.js number the kinds: add the new one there");
 
 constexpr uint32_t kMapColumns = 1024, kMapRows = 256;
 
 class StepWriter {
 public:
-  StepWriter(Columns &columns, const std::string &prefix, const Graph &g, Timeline t)
-      : to_(columns), prefix_(prefix), g_(g), t_(std::move(t)) {}
+  StepWriter(Columns &columns, const std::string &prefix, StepTable s)
+      : to_(columns), prefix_(prefix), s_(std::move(s)), t_(s_.timeline) {}
 
   Json run(Detail detail) {
     profile();
@@ -38,11 +35,11 @@ private:
   std::string name(const char *column) const { return prefix_ + column; }
 
   void profile() {
-    facts_["nodes"] = g_.numNodes();
+    facts_["nodes"] = t_.live.size();
     facts_["arena_bytes"] = t_.arenaBytes;
     facts_["peak_node"] = t_.peakNode();
     facts_["kinds"] = Json::array();
-    for (size_t k = 0; k < kNumLiveKinds; ++k) {
+    for (size_t k = 0; k < kNumBlockKinds; ++k) {
       const std::vector<int64_t> &of = t_.liveOf[k];
       if (of.empty())
         continue;
@@ -55,84 +52,65 @@ private:
     to_.bytes(name("extremes"), extremes);
   }
 
-  const Node &node(size_t i) const { return g_.node(NodeId(uint32_t(i))); }
-
   void nodes() {
-    const size_t n = g_.numNodes();
-    llvm::MapVector<const OpDef *, uint32_t> ops;
-    std::vector<uint8_t> phase, standIn;
-    for (size_t i = 0; i < n; ++i) {
-      ops.insert({node(i).op, uint32_t(ops.size())});
-      phase.push_back(uint8_t(node(i).phase));
-      standIn.push_back(uint8_t(node(i).from.kind));
-    }
     facts_["ops"] = Json::array();
-    for (const auto &[op, index] : ops)
-      facts_["ops"].push_back({{"name", op->name}, {"view", op->is(kView)}});
-    to_.plain(name("node.op"), n, [&](size_t i) { return ops[node(i).op]; });
+    for (const StepTable::OpName &op : s_.ops)
+      facts_["ops"].push_back({{"name", op.text}, {"view", op.isView}});
+    std::vector<uint8_t> phase, standIn;
+    for (const StepTable::StepNode &n : s_.nodes) {
+      phase.push_back(uint8_t(n.phase));
+      standIn.push_back(uint8_t(n.standIn));
+    }
+    const size_t count = s_.nodes.size();
+    to_.plain(name("node.op"), count, [&](size_t i) { return s_.nodes[i].op; });
     to_.bytes(name("node.phase"), phase);
     to_.bytes(name("node.stand_in"), standIn);
     to_.floats(name("node.us"), t_.us);
-    to_.delta(name("node.result"), n, [&](size_t i) { return node(i).firstResult.index; });
+    to_.delta(name("node.result"), count, [&](size_t i) { return s_.nodes[i].firstResult; });
+    if (s_.sources.empty())
+      return;
+    facts_["sources"] = s_.sources;
+    to_.plain(name("node.source"), count, [&](size_t i) { return s_.nodes[i].source; });
   }
 
-  void operands() {
+  // Adds lists of numbers as two columns: their lengths, and their entries one after the other.
+  void lists(const char *lengths, const char *entries,
+             const std::vector<std::vector<uint32_t>> &lists) {
     std::vector<uint32_t> all;
-    for (size_t i = 0; i < g_.numNodes(); ++i)
-      for (ValueId v : node(i).operands)
-        all.push_back(v.index);
-    to_.plain(name("node.operands"), g_.numNodes(),
-              [&](size_t i) { return node(i).operands.size(); });
-    to_.delta(name("operands"), all.size(), [&](size_t i) { return all[i]; });
+    for (const std::vector<uint32_t> &list : lists)
+      all.insert(all.end(), list.begin(), list.end());
+    to_.plain(name(lengths), lists.size(), [&](size_t i) { return lists[i].size(); });
+    to_.delta(name(entries), all.size(), [&](size_t i) { return all[i]; });
   }
-
-  // Nodes are numbered from 1, and inputs of the graph have node 0. So have values of replaced
-  // nodes, which do not run.
-  uint32_t maker(const Value &v) const {
-    return v.def && !Graph::isReplaced(v.def) ? v.def.index + 1 : 0;
-  }
+  void operands() { lists("node.operands", "operands", s_.operands); }
+  void readers() { lists("value.readers", "readers", t_.readers); }
 
   void values() {
-    const size_t n = g_.numValues();
-    auto value = [&](size_t i) -> const Value & { return g_.value(ValueId(uint32_t(i))); };
-    llvm::MapVector<llvm::StringRef, uint32_t> types;
-    std::vector<std::string> texts; // owns the keys
-    texts.reserve(n);
-    std::vector<uint32_t> typeOf;
+    const std::vector<StepTable::StepValue> &all = s_.values;
+    facts_["types"] = s_.types;
     std::string names;
-    facts_["types"] = Json::array();
-    for (size_t i = 0; i < n; ++i) {
-      texts.push_back(value(i).type.str());
-      auto [at, isNew] = types.insert({texts.back(), uint32_t(types.size())});
-      if (isNew)
-        facts_["types"].push_back(texts.back());
-      typeOf.push_back(at->second);
-      names += value(i).name;
-    }
-    to_.plain(name("value.type"), n, [&](size_t i) { return typeOf[i]; });
-    to_.delta(name("value.maker"), n, [&](size_t i) { return maker(value(i)); });
-    to_.delta(name("value.original"), n,
-              [&](size_t i) { return originalValue(g_, ValueId(uint32_t(i))).index; });
-    to_.plain(name("value.name"), n, [&](size_t i) { return value(i).name.size(); });
+    for (const StepTable::StepValue &v : all)
+      names += v.name;
+    to_.plain(name("value.type"), all.size(), [&](size_t i) { return all[i].type; });
+    to_.delta(name("value.maker"), all.size(), [&](size_t i) { return all[i].maker; });
+    to_.delta(name("value.original"), all.size(), [&](size_t i) { return all[i].original; });
+    to_.plain(name("value.name"), all.size(), [&](size_t i) { return all[i].name.size(); });
     to_.bytes(name("names"), llvm::StringRef(names));
-    facts_["inputs"] = Json::array();
-    for (const Input &input : g_.inputs())
-      if (facts_["inputs"].size() < kMostInputs)
-        facts_["inputs"].push_back({input.value.index, inputKindName(input.kind).str()});
+    facts_["inputs"] = s_.inputs;
   }
 
   void modules() {
-    const ModuleTree tree = modulesOf(g_);
+    const std::vector<Module> &all = s_.modules.modules;
     facts_["modules"] = Json::array();
     std::vector<uint8_t> isRange;
-    for (const Module &m : tree.modules) {
+    for (const Module &m : all) {
       facts_["modules"].push_back(m.name);
       isRange.push_back(m.isRange);
     }
-    to_.delta(name("module.parent"), tree.modules.size(),
-              [&](size_t i) { return tree.modules[i].parent; });
+    to_.delta(name("module.parent"), all.size(), [&](size_t i) { return all[i].parent; });
     to_.bytes(name("module.is_range"), isRange);
-    to_.delta(name("node.module"), g_.numNodes(), [&](size_t i) { return tree.moduleOf[i]; });
+    to_.delta(name("node.module"), s_.nodes.size(),
+              [&](size_t i) { return s_.modules.moduleOf[i]; });
   }
 
   void map() {
@@ -161,29 +139,17 @@ private:
     to_.plain(name("block.length"), n, [&](size_t i) { return all[i].end - all[i].begin; });
   }
 
-  void readers() {
-    std::vector<uint32_t> all;
-    for (const std::vector<uint32_t> &of : t_.readers)
-      all.insert(all.end(), of.begin(), of.end());
-    to_.plain(name("value.readers"), t_.readers.size(),
-              [&](size_t i) { return t_.readers[i].size(); });
-    to_.delta(name("readers"), all.size(), [&](size_t i) { return all[i]; });
-  }
-
-  static constexpr size_t kMostInputs = 1000; // whose kind is told
-
   Columns &to_;
   const std::string &prefix_;
-  const Graph &g_;
-  Timeline t_;
+  StepTable s_;
+  Timeline &t_;
   Json facts_;
 };
 
 } // namespace
 
-Json addStep(Columns &columns, const std::string &prefix, const Graph &g, Timeline timeline,
-             Detail detail) {
-  return StepWriter(columns, prefix, g, std::move(timeline)).run(detail);
+Json addStep(Columns &columns, const std::string &prefix, StepTable step, Detail detail) {
+  return StepWriter(columns, prefix, std::move(step)).run(detail);
 }
 
 } // namespace isthmus

@@ -143,6 +143,28 @@ class Placed(ctypes.Structure):
     ]
 
 
+class PageOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("title", c_char_p),
+        ("target", c_char_p),
+        ("names", POINTER(c_char_p)),
+        ("ops", POINTER(c_char_p)),
+        ("sources", POINTER(c_char_p)),
+        ("types", POINTER(c_char_p)),
+        ("chunks", POINTER(c_uint8)),
+        ("budget_bytes", c_int64),
+        ("reserved_bytes", c_int64),
+        ("beside", c_void_p),
+        ("beside_name", c_char_p),
+        ("snapshot", c_char_p),
+        ("snapshot_length", c_size_t),
+        ("num_prices", c_size_t),
+        ("price_peak", POINTER(c_int64)),
+        ("price_cost", POINTER(c_double)),
+    ]
+
+
 class PlanFigures(ctypes.Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -173,6 +195,7 @@ _library = SharedLibrary(
         "plan_make": [Handle, POINTER(PlanOptions), OUT],
         "plan_from_schedule": [Handle, POINTER(c_uint32), c_size_t, OUT],
         "plan_figures": [Handle, POINTER(PlanFigures)],
+        "plan_page": [Handle, Handle, POINTER(PageOptions), OUT],
         "graph_from_text": [c_char_p, c_size_t, OUT],
         "graph_load": [c_char_p, POINTER(LoadOptions), OUT],
         "graph_save": [Handle, c_char_p],

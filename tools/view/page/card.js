@@ -34,26 +34,33 @@ class Card {
     const rows = [this.row("bytes", bytesText(b.bytes[block]) + " (" + numberText(b.bytes[block]) + ")")];
     if (value >= 0) rows.unshift(this.row("shape", step.typeText(value)));
     rows.push(this.row("kind", this.swatch(b.kind[block]), this.facts.kinds[b.kind[block]]));
-    rows.push(this.row("made by", ...this.nodeText(maker)));
-    if (readers.length) rows.push(this.row("last reader", ...this.nodeText(readers[readers.length - 1])));
+    const isInput = value >= 0 && step.makerOf(value) < 0;
+    if (!isInput) rows.push(this.row("made by", ...this.nodeText(maker)), ...this.sourceRow(maker));
+    if (readers.length) rows.push(this.row(step.snapshot ? "freed by" : "last reader", ...this.nodeText(readers[readers.length - 1])));
     if (readers.length > 1) rows.push(this.row("all readers", ...this.several(readers)));
     rows.push(this.row("lives",
-      countText(b.end[block] - b.begin[block], "node") + ", " + numberText(b.begin[block] + 1) + " to " +
+      countText(b.end[block] - b.begin[block], step.nodeWord) + ", " + numberText(b.begin[block] + 1) + " to " +
         numberText(b.end[block])));
     if (b.isPlaced(block))
       rows.push(
         this.row("offset", bytesText(b.offsetOf(block)) + " to " + bytesText(b.offsetOf(block) + b.bytes[block])));
-    rows.push(...this.wayRows(maker, value));
+    if (!isInput) rows.push(...this.wayRows(maker, value));
     const title = value >= 0 ? nameElement(step.valueName(value))
                              : element("span", {}, "workspace of ", nameElement(step.nodeName(maker)));
     return [element("h2", {}, title), element("table", {}, ...rows), ...this.decisionOf(value)];
+  }
+
+  // The line of the program that the node comes from.
+  sourceRow(node) {
+    const source = this.shared.step.sourceOf(node);
+    return source ? [this.row("line", element("bdi", {class: "source"}, shownName(source)))] : [];
   }
 
   // How the value came back, and at what price.
   wayRows(maker, value) {
     const {step} = this.shared, rows = [], standIn = step.standIn[maker];
     if (standIn) {
-      rows.push(this.row("came back", WAY_TEXTS[standIn] + ", " + timeText(step.us[maker])));
+      rows.push(this.row("came back", step.wayText(standIn) + ", " + timeText(step.us[maker])));
       const original = value >= 0 ? step.originals[value] : -1;
       if (original >= 0 && original !== value) rows.push(this.row("stands for", nameElement(step.valueName(original))));
     } else {
@@ -77,8 +84,8 @@ class Card {
   ofNode(node) {
     const {step} = this.shared;
     const rows = [
-      this.row("op", step.opName(node)), this.row("node", numberText(node + 1) + " of " + numberText(step.numNodes)),
-      this.row("way", WAY_TEXTS[step.way(node)]), this.row("takes", timeText(step.us[node])),
+      this.row("op", step.opName(node)), ...this.sourceRow(node), this.row(step.nodeWord, numberText(node + 1) + " of " + numberText(step.numNodes)),
+      this.row("way", step.wayText(step.way(node))), this.row("takes", timeText(step.us[node])),
       this.row("live", bytesText(step.total[node]))
     ];
     const values = (list, most) =>

@@ -29,13 +29,15 @@ class Comparison {
   }
 
   figures() {
-    const a = this.facts.figures, b = this.other.figures,
+    const a = this.shared.step.figures, b = this.other.figures,
           row = (name, key, text) => element("tr", {}, element("th", {}, name),
             ...[a, b].map(f => element("td", {class: "figure"}, typeof f[key] === "number" ? text(f[key]) : "-")));
     return element("table", {},
       element("tr", {}, element("th", {}, ""),
         ...[this.shared.step, this.other].map(s => element("th", {class: "figure"}, nameElement(s.name)))),
-      row("peak", "predicted_peak_bytes", bytesText), row("arena", "arena_bytes", bytesText),
+      element("tr", {}, element("th", {}, "peak"),
+        ...[this.shared.step, this.other].map(s => element("td", {class: "figure"}, bytesText(s.peakBytes)))),
+      row("arena", "arena_bytes", bytesText),
       row("added time", "recompute_overhead", share => (100 * share).toFixed(1) + " %"),
       row("nodes", "nodes", numberText), row("clones", "clones", numberText));
   }

@@ -8,7 +8,7 @@ class GraphPanel extends Panel {
   constructor(shared, theme, modules) {
     super("graph", shared, theme);
     this.modules = modules;
-    this.columns = COLUMNS.map((name, i) => ({name, i})).filter(({i}) => modules.hasColumn(i));
+    this.columns = (shared.step.snapshot ? EVENT_COLUMNS : COLUMNS).map((name, i) => ({name, i})).filter(({i}) => modules.hasColumn(i));
     this.colourBy = "way";
     this.scroll = 0;
     this.focus = -1; // the row that the keys move
@@ -197,7 +197,7 @@ class GraphPanel extends Panel {
   boxTexts(row, cell) {
     const figure = this.colourBy === "bytes" ? bytesText(cell.bytes) : timeText(cell.time);
     if (row.node < 0)
-      return [countText(cell.nodes, "node") + "  " + figure, numberText(cell.nodes) + "  " + figure, figure];
+      return [countText(cell.nodes, this.shared.step.nodeWord) + "  " + figure, numberText(cell.nodes) + "  " + figure, figure];
     const op = this.shared.step.opName(row.node);
     return [op + "  " + figure, op, figure];
   }
@@ -294,7 +294,7 @@ class GraphPanel extends Panel {
     for (const column of this.columns) {
       const cell = this.modules.cell(r, column.i);
       if (cell.parts.length && r.node < 0)
-        lines.push(column.name + ": " + countText(cell.nodes, "node") + ", " + timeText(cell.time) + ", makes " +
+        lines.push(column.name + ": " + countText(cell.nodes, this.shared.step.nodeWord) + ", " + timeText(cell.time) + ", makes " +
           bytesText(cell.bytes));
       else if (cell.parts.length) lines.push(timeText(cell.time) + ", makes " + bytesText(cell.bytes));
     }

@@ -18,7 +18,7 @@ class LiveList {
                    .filter(k => k.bytes)
                    .sort((a, b) => b.bytes - a.bytes);
     this.place.replaceChildren(element("p", {}, isPeak ? "At the peak, " : "At ", ...this.card.nodeText(cursor),
-                                 ": " + bytesText(step.total[cursor]) + " in " + countText(live.length, "tensor")),
+                                 ": " + bytesText(step.total[cursor]) + (step.snapshot ? "" : " in " + countText(live.length, "tensor"))),
       this.kindTable(bars, step.total[cursor]),
       element("table", {class: "tensors"}, ...live.slice(0, MOST_LISTED).map(i => this.tensorRow(i))),
       element("p", {class: "faint"},
@@ -51,6 +51,8 @@ class PriceList {
     this.shared = shared;
     this.card = card;
     this.place = byId("list-price");
+    this.facts = facts;
+    byId("tab-price").hidden = Boolean(shared.step.snapshot);
     const decisions = facts.decisions || [];
     const mib = 2 ** 20, peak = shared.step.peakBytes;
     this.saved = decisions.filter(d => d.saved_bytes > 0).map(d => ({...d, price: d.us / (d.saved_bytes / mib)}));
@@ -68,7 +70,12 @@ class PriceList {
   }
 
   show() {
-    const parts = [];
+    const parts = [], curve = new Curve(this.facts);
+    const advice = adviceOf(this.facts, this.shared.step, this.card, this.possible[0]);
+    if (advice.length)
+      parts.push(element("h3", {}, "What to do next"),
+        element("ul", {class: "advice"}, ...advice.map(texts => element("li", {}, ...texts))));
+    if (curve.isKnown) parts.push(element("h3", {}, "Budgets"), curve.element(), curve.table());
     if (typeof this.usPerMib === "number")
       parts.push(element(
         "p", {}, "One MiB more or less at this budget is worth " + timeText(this.usPerMib) + " a step, by the bound."));

@@ -5,7 +5,7 @@ class View {
     const facts = columns.head, [first, second] = facts.steps;
     this.facts = facts;
     const step = new Step(first, columns);
-    const other = !second ? null : second.figures ? new Step(second, columns) : new Profile(second, columns);
+    const other = !second ? null : second.is_whole ? new Step(second, columns) : new Profile(second, columns);
     this.shared = new Shared(step);
     this.other = other;
     this.theme = new Theme();

@@ -2,6 +2,7 @@
 
 // A slot collects the nodes of one way in one column of the graph's picture.
 const COLUMNS = ["forward", "again", "backward", "update"];
+const EVENT_COLUMNS = ["allocations", "again", "frees", "other"];
 const SLOTS = [
   {column: 0, way: 8}, {column: 0, way: 5}, {column: 0, way: 6}, {column: 0, way: 7}, {column: 1, way: 1},
   {column: 1, way: 2}, {column: 1, way: 3}, {column: 1, way: 4}, {column: 1, way: 6}, {column: 1, way: 5},
@@ -61,7 +62,7 @@ class Modules {
     const {blocks} = this.step;
     let bytes = 0;
     for (const i of blocks.ofNode(node))
-      if (blocks.value[i] && blocks.begin[i] === node) bytes += blocks.bytes[i];
+      if (blocks.value[i] && blocks.begin[i] === node && blocks.kind[i] !== UNUSED) bytes += blocks.bytes[i];
     return bytes;
   }
   // The sums of a row in a column: by slot, and in all.

@@ -103,7 +103,10 @@ class ProfilePanel extends StepPanel {
     c.lineTo(this.left + this.plotWidth, y);
     c.stroke();
     c.setLineDash([]);
-    this.label(c, "budget " + bytesText(this.budget), this.left + 6, y > 22 ? y - 9 : y + 10, inks.budget);
+    const text = "budget " + bytesText(this.budget);
+    // The left end is for the names of two steps.
+    const x = this.isSplit ? this.left + this.plotWidth - c.measureText(text).width - 6 : this.left + 6;
+    this.label(c, text, x, y > 22 ? y - 9 : y + 10, inks.budget);
   }
 
   paintPeak(c) {
@@ -151,7 +154,7 @@ class ProfilePanel extends StepPanel {
       c.fillText(numberText(node), x, this.height - 6);
     }
     c.textAlign = "right";
-    c.fillText("node", this.left - 6, this.height - 6);
+    c.fillText(this.shared.step.nodeWord, this.left - 6, this.height - 6);
     c.textAlign = "left";
   }
 

@@ -56,7 +56,8 @@ class Step extends Profile {
     super(facts, columns);
     const get = name => columns.get(facts.prefix + name);
     this.arenaBytes = facts.arena_bytes;
-    this.figures = facts.figures;
+    this.figures = facts.figures || {};
+    this.snapshot = facts.snapshot || null; // of an allocator; its nodes are events
     this.ops = facts.ops;
     this.types = facts.types;
     this.inputKinds = new Map(facts.inputs);
@@ -65,6 +66,8 @@ class Step extends Profile {
     this.standIn = get("node.stand_in");
     this.us = get("node.us");
     this.result = get("node.result");
+    this.sources = facts.sources || [];
+    this.sourceIndex = this.sources.length ? get("node.source") : null;
     this.operandStarts = startsOf(get("node.operands"));
     this.operandValues = get("operands");
     this.typeIndex = get("value.type");
@@ -84,6 +87,7 @@ class Step extends Profile {
   // --- Nodes
   nodeName(node) { return this.valueName(this.result[node]); }
   opName(node) { return this.ops[this.opIndex[node]].name; }
+  sourceOf(node) { return this.sourceIndex ? this.sources[this.sourceIndex[node] - 1] || "" : ""; }
   isView(node) { return this.ops[this.opIndex[node]].view; }
   operandsOf(node) { return this.operandValues.subarray(this.operandStarts[node], this.operandStarts[node + 1]); }
   resultsOf(node) {
@@ -93,6 +97,8 @@ class Step extends Profile {
     return results;
   }
   // How the node takes part: the name of a stand-in, or else of its phase.
+  get nodeWord() { return this.snapshot ? "event" : "node"; }
+  wayText(way) { return this.snapshot && way >= PHASE_WAY[0] ? EVENT_TEXTS[way - PHASE_WAY[0]] : WAY_TEXTS[way]; }
   way(node) { return this.standIn[node] || PHASE_WAY[this.phase[node]]; }
 
   // --- Values
@@ -187,8 +193,9 @@ class Blocks {
 // The places at which two steps are equally far: maps nodes of one to nodes of the other.
 class InStep {
   constructor(columns, step, other) {
-    this.a = columns.get("same.a");
-    this.b = columns.get("same.b");
+    const get = name => columns.has(name) ? columns.get(name) : new Uint32Array(0); // a snapshot has no node of a graph
+    this.a = get("same.a");
+    this.b = get("same.b");
     this.ends = [step.numNodes, other.numNodes];
   }
 

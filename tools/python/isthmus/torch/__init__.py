@@ -10,7 +10,7 @@ from . import hooks
 from .backend import backend
 from .cost_file import measure
 from .device.ledger import Ledger
-from .explanation import Explanation, GraphExplanation, explain
+from .explanation import Explanation, GraphExplanation, explain, view
 from .fitting import fit
 from .options import Options
 from .partitioner import Partitioner
@@ -34,6 +34,7 @@ __all__ = [
     "measured_peak",
     "report",
     "reset",
+    "view",
 ]
 
 hooks.register("isthmus", backend)

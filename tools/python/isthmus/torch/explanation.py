@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from torch import fx
 from ..budget import BudgetLike
 from ..errors import BadInput, CannotBeMet, Error
 from ..planning import Plan
-from . import hooks
+from . import hooks, pages
 from .device import ledger, total
 from .folding import folded, template
 from .graph.joint import Joint
@@ -70,6 +71,7 @@ class GraphExplanation:
     """The prices of plans for smaller and smaller budgets, down to the least."""
     peak: Peak | None = None
     """What is live at the peak of the plan."""
+    _made: Made | None = field(repr=False, compare=False, default=None)
     _dot: str = field(repr=False, default="")
 
     def __str__(self) -> str:
@@ -99,6 +101,13 @@ class GraphExplanation:
         """Returns a drawing of the ops and their operands in the DOT language. Ops of the forward are white, those of the backward blue,
         recomputed ones orange with their number of runs, and copies to the host's memory and back green."""
         return self._dot
+
+    def save(self, path: str | os.PathLike[str], title: str = "", snapshot: str | os.PathLike[str] | None = None) -> None:
+        """Writes a page that shows the plan, and beside it the step as the program runs it. snapshot: the path of a snapshot of PyTorch's allocator
+        (`torch.cuda.memory._dump_snapshot`), which is shown instead. Raises BadInput if that is no path of a page, or no snapshot."""
+        assert self._made is not None
+        prices = [(p.peak_bytes, p.added_cost) for p in self.prices]
+        pages.write(pages.checked(path), pages.page_of(self._made, title or f"graph {self.report.name}", snapshot, prices))
 
 
 _MOST_ROWS = 20
@@ -148,6 +157,20 @@ class Explanation:
     graphs: tuple[GraphExplanation, ...]
     uncompiled: tuple[str, ...] = ()
     """The functions that PyTorch could not compile, with where and why: it runs them op by op, and nothing of them is planned."""
+    name: str = ""
+    """The name of the function or of the model's class."""
+
+    def save(self, path: str | os.PathLike[str], snapshot: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
+        """Writes a page for each graph, in the order of the step, and returns their paths: `path` for a single graph; for several,
+        "step-1.html", "step-2.html" and so on in place of "step.html". snapshot: as for a graph. Raises BadInput if there is no graph, or if that
+        is no path of a page."""
+        stem, count = pages.checked(path).removesuffix(".html"), len(self.graphs)
+        if not count:
+            raise BadInput(f"there is nothing to show: {self}")
+        paths = tuple(f"{stem}-{k + 1}.html" if count > 1 else f"{stem}.html" for k in range(count))
+        for k, graph in enumerate(self.graphs):
+            graph.save(paths[k], f"{self.name}, graph {k + 1} of {count}" if count > 1 else self.name, snapshot)
+        return paths
 
     def __str__(self) -> str:
         failed = f"PyTorch could not compile {'; '.join(self.uncompiled)}" if self.uncompiled else ""
@@ -178,7 +201,17 @@ def explain(model: Callable[..., Any], *inputs: Any, budget: BudgetLike = "min",
         return attempts[-1]
 
     uncompiled = traced(model, inputs, attempt)
-    return Explanation(tuple(_explained(a.made, prices, planner.options) for a in attempts if a.made is not None), tuple(uncompiled))
+    graphs = tuple(_explained(a.made, prices, planner.options) for a in attempts if a.made is not None)
+    return Explanation(graphs, tuple(uncompiled), getattr(model, "__name__", type(model).__name__))
+
+
+def view(
+    model: Callable[..., Any], *inputs: Any, budget: BudgetLike = "min", path: str | os.PathLike[str] = "step.html",
+    snapshot: str | os.PathLike[str] | None = None, **options: Any
+) -> tuple[str, ...]:
+    """Plans model(*inputs) as `explain` does, and writes a page that shows the plan, as `Explanation.save` does. Returns the paths of the pages."""
+    pages.checked(path)
+    return explain(model, *inputs, budget=budget, prices=False, **options).save(path, snapshot)
 
 
 def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partition: Callable[[str], Callable[..., Any]]) -> list[str]:
@@ -221,7 +254,7 @@ def _explained(made: Made, prices: bool, options: Options) -> GraphExplanation:
         tensors.append(Tensor(op.name, str(node.target), module_of(node), saved[i], runs[i], (runs[i] - 1) * op.cost, fetched[i], op.cost))
     tensors.sort(key=lambda t: (-t.bytes, t.name))
     peak = peak_of(joint, made.plan.schedule)
-    return GraphExplanation(made.report, tuple(tensors), _prices(joint, options) if prices else (), peak, _dot(joint, runs))
+    return GraphExplanation(made.report, tuple(tensors), _prices(joint, options) if prices else (), peak, made, _dot(joint, runs))
 
 
 def _prices(joint: Joint, options: Options) -> tuple[Price, ...]:
