@@ -1,7 +1,8 @@
 """The largest batch of public models on cards of 8, 12 and 24 GB, by planning alone: plain, with the models' own checkpointing, and with Isthmus.
 
 No card is needed, no weights are loaded and nothing is run. The models are those of their packages (transformers, peft, diffusers, timm, monai,
-dynamic-network-architectures), with the sizes of the published ones written here. Rows whose package is not installed are named.
+dynamic-network-architectures), with the sizes of the published ones written here. Rows whose package is not installed, or that are no single graph, are
+named.
 
 Usage: cards.py [--totals=8GB,12GB,24GB] [NAME ...]
 """
@@ -15,6 +16,7 @@ from typing import Any, Callable
 
 import torch
 
+import isthmus
 import isthmus.torch
 
 HALF = torch.bfloat16
@@ -249,8 +251,8 @@ def main():
             continue
         try:
             run(row, options.totals.split(","))
-        except ImportError as e:
-            print(f"{row.name}: {e}", file=sys.stderr)
+        except (ImportError, isthmus.BadInput) as e:
+            print(f"{row.name}: {e}", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,9 @@ import command  # noqa: E402
 
 command.with_python_of_torch()
 
+import logging  # noqa: E402
 import unittest  # noqa: E402
+import warnings  # noqa: E402
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
@@ -23,6 +25,7 @@ from isthmus.torch.ahead.largest import largest  # noqa: E402
 
 torch.set_num_threads(1)
 MIB = 1 << 20
+LOGGER = logging.getLogger("model")
 WIDTH, LENGTH = 64, 96
 CONTEXT = 512 * MIB
 SHORT = 0.1
@@ -108,6 +111,14 @@ class Foreseen(unittest.TestCase):
         model = isthmus.torch.fit(Language(), budget=budget)
         self.assertLessEqual(measured(model, ours.size), budget)
 
+    def test_chunks(self):
+        """The logits are most of this step: in chunks, longer batches fit."""
+        settings = {"optimizer": torch.optim.SGD, "reserve": 0, "effort": SHORT}
+        model = on_meta(words=8000, blocks=1)
+        whole, chunked = (isthmus.torch.plan_for(CONTEXT + 32 * MIB, model, batches, allow=allow, **settings) for allow in ("recompute", "recompute,chunk"))
+        self.assertEqual(whole["plain"], chunked["plain"])
+        self.assertGreaterEqual(chunked["isthmus"].size, 2 * whole["isthmus"].size)
+
     def test_where_the_model_lies_makes_no_difference(self):
         want = str(self.forecast(16 * MIB))
         self.assertEqual(str(self.forecast(16 * MIB, Language())), want)
@@ -185,6 +196,19 @@ class Sizes(unittest.TestCase):
 
         forecast = isthmus.torch.plan_for(CONTEXT + 2 * MIB, Constant(), lambda batch: torch.zeros(batch, 256, WIDTH), reserve=0)
         self.assertTrue(2 < forecast["plain"].size < 32, forecast)
+
+    def test_messages_end_no_graph(self):
+        class Talks(Language):
+            def forward(self, ids):
+                LOGGER.warning("a batch of %d", ids.shape[0])
+                print("a batch")
+                warnings.warn("a batch")
+                return super().forward(ids)
+
+        with torch.device("meta"):
+            model = Talks()
+        talks, silent = (isthmus.torch.plan_for("600MB", m, batches, effort=SHORT)["plain"] for m in (model, on_meta()))
+        self.assertEqual(talks, silent)
 
     def test_inputs_of_one_size(self):
         model = on_meta()

@@ -10,19 +10,16 @@ from typing import Any
 import torch
 
 from ...errors import BadInput, CannotBeMet
-from ...planning import Plan
 from ..amounts import in_gib
 from ..device.ledger import Ledger
 from ..device.live import Live
 from ..device.optimizers import allocated, need_for, optimizers_in
 from ..device.total import Total, ahead
 from ..graph import costs
-from ..graph.joint import Joint
-from ..graph.program import as_it_runs, order_of
 from ..options import Options
 from ..plans.planner import Planner
 from .largest import largest
-from .program import Inputs, Loss, Program, loss_in
+from .program import Inputs, Loss, Program, Step, loss_in
 
 _GPU = torch.device("cuda")
 
@@ -91,8 +88,8 @@ def plan_for(
     if not totals or any(each.bytes is None for each in totals):
         raise BadInput(f"plan_for is given the bytes of a GPU that need not be here, such as '24GB'; got {total!r}")
     made = Options(**Options.named({"budget": "min", **options}))
-    if made.budget != "min" or made.kernels != "aot_eager" or "chunk" in made.ways or made.costs is not None:
-        raise BadInput("plan_for plans PyTorch's own kernels by estimated costs, without chunks: leave out budget, kernels, costs and allow='...,chunk'")
+    if made.budget != "min" or made.kernels != "aot_eager" or made.costs is not None:
+        raise BadInput("plan_for plans PyTorch's own kernels by estimated costs for a total: leave out budget, kernels and costs")
     planner = replace(Planner.of(made), costs=costs.Costs(ahead_on=costs.GPU))
     varies = callable(inputs)
     unit = next(iter(inspect.signature(inputs).parameters)) if varies else "size"
@@ -108,53 +105,39 @@ class _Forecasting:
         self.program, self.ledger, self.unit, self.varies = program, ledger, unit, varies
 
     def run(self) -> Forecast:
-        first = self.program.at(1)
-        ways = [self._as_written("plain", order_of)]
-        checkpoints = as_it_runs(first) != order_of(first)
-        if checkpoints:
-            ways.append(self._as_written(OWN, as_it_runs))
+        ways = [self._as_written("plain", checkpoints=False)]
+        has_own = self.program.has_checkpoints()
+        if has_own:
+            ways.append(self._as_written(OWN, checkpoints=True))
         written = max(way.size for way in ways)
-        most = max(self._largest(self._least_bytes), written)
-        ways.append(self._planned("isthmus", most))
-        if checkpoints and 0 < written < most:
-            ways.append(self._planned(f"isthmus at {written}", written))
+        most = max(self._largest(lambda size: self.program.within(size, None)), written)
+        ways.append(self._within("isthmus", most))
+        if has_own and 0 < written < most:
+            ways.append(self._within(f"isthmus at {written}", written))
         return Forecast(tuple(ways), self._ledger_at(most), self.unit)
 
-    def _as_written(self, name: str, schedule: Callable[[Joint], list[int]]) -> Way:
-        """Returns the way of a schedule that the graph itself gives."""
+    def _as_written(self, name: str, *, checkpoints: bool) -> Way:
+        size = self._largest(lambda size: self.program.as_written(size, checkpoints=checkpoints))
+        return self._way(name, size, self.program.as_written(size or 1, checkpoints=checkpoints))
 
-        def plan_at(size: int) -> Plan:
-            joint = self.program.at(size)
-            return Plan.from_schedule(joint.problem, schedule(joint))
-
-        size = self._largest(lambda size: plan_at(size).figures.peak_bytes)
-        return self._way(name, size, plan_at(size or 1))
-
-    def _planned(self, name: str, size: int) -> Way:
-        joint = self.program.at(size or 1)
-        budget = max(0, self._ledger_at(size or 1).left_bytes - joint.reserved_bytes)
+    def _within(self, name: str, size: int) -> Way:
+        budget = max(0, self._ledger_at(size or 1).left_bytes)
         try:
-            plan = self.program.plan(size or 1, budget)
+            step = self.program.within(size or 1, budget)
         except CannotBeMet:  # the search for the least peak is another one, and may find less; so may the program itself
-            own = Plan.from_schedule(joint.problem, as_it_runs(joint))
-            plan = own if own.figures.peak_bytes <= budget else self.program.plan(size or 1, "min")
-        return self._way(name, size, plan)
+            own = self.program.as_written(size or 1, checkpoints=True)
+            step = own if own.peak_bytes <= budget else self.program.within(size or 1, None)
+        return self._way(name, size, step)
 
-    def _way(self, name: str, size: int, plan: Plan) -> Way:
-        peak = plan.figures.peak_bytes + self.program.at(size or 1).reserved_bytes
+    def _way(self, name: str, size: int, step: Step) -> Way:
         ledger = self._ledger_at(size or 1)
-        held = ledger.room.context_bytes + ledger.live.bytes + ledger.state_to_come + max(peak, ledger.optimizer_bytes)
-        return Way(name, size, peak, plan.figures.recompute_overhead, held)
+        held = ledger.room.context_bytes + ledger.live.bytes + ledger.state_to_come + max(step.peak_bytes, ledger.optimizer_bytes)
+        return Way(name, size, step.peak_bytes, step.added_cost, held)
 
-    def _least_bytes(self, size: int) -> int:
-        return self.program.plan(size, "min").figures.peak_bytes
-
-    def _largest(self, peak_at: Callable[[int], int]) -> int:
-        """peak_at: returns the peak of a step of a size, without reserved bytes."""
-
+    def _largest(self, step_of: Callable[[int], Step]) -> int:
         def excess(size: int) -> int:
             ledger = self._ledger_at(size)
-            return max(peak_at(size) + self.program.at(size).reserved_bytes, ledger.optimizer_bytes) - ledger.left_bytes
+            return max(step_of(size).peak_bytes, ledger.optimizer_bytes) - ledger.left_bytes
 
         return largest(excess) if self.varies else int(excess(1) <= 0)
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from ...budget import BudgetLike
 from ...errors import BadInput
 from ...planning import Plan
 from .. import hooks
+from ..chunks.choice import applied
 from ..graph.joint import Joint
 from ..graph.preparation import prepare
+from ..graph.program import as_it_runs, order_of
+from ..plans.in_chunks import chosen, planned
 from ..plans.planner import Planner
 from .fakes import Fakes
 
@@ -33,30 +35,66 @@ def loss_in(model: Callable[..., Any], *inputs: Any, **named: Any) -> Any:
     return results["loss"] if isinstance(results, Mapping) and "loss" in results else results
 
 
+@dataclass(frozen=True)
+class Step:
+    """What a step takes."""
+
+    peak_bytes: int
+    """What it adds to what is live before it."""
+    added_cost: float
+    """The time that recomputation and chunks add, as a share of the step's estimated time."""
+
+    @classmethod
+    def of(cls, joint: Joint, plan: Plan) -> Step:
+        figures = plan.figures
+        return cls(figures.peak_bytes + joint.reserved_bytes, (1 + figures.recompute_overhead) * joint.cost_of_chunks - 1)
+
+
 class Program:
     """A training step of a model for inputs of any size."""
 
     def __init__(self, model: Callable[..., Any], inputs: Inputs, loss: Loss, planner: Planner) -> None:
+        """planner: one for a device that is not here."""
         self._fakes, self._inputs, self._loss, self._planner = Fakes(), inputs, loss, planner
         self._model = self._fakes.of_model(model) if isinstance(model, torch.nn.Module) else model
         self._symbolic: hooks.Traced | None = None
         self._joints: dict[int, Joint] = {}
-        self._plans: dict[tuple[int, BudgetLike], Plan] = {}
+        self._steps: dict[tuple[int, int | None], Step] = {}
         first, second = (self._leaves(size) for size in _TRACED_AT)
         self._traced_leaves: list[torch.Tensor] = []  # of the inputs with which the symbolic graph was traced
         self._varying = [(k, axis) for k, t in enumerate(first) for axis in range(t.dim()) if t.shape[axis] != second[k].shape[axis]]
 
-    def at(self, size: int) -> Joint:
-        """Returns the step's problem for inputs of a size. Raises BadInput if PyTorch cannot trace the step as one graph."""
+    def has_checkpoints(self) -> bool:
+        """Returns True if the program runs parts of itself again in its backward. Raises BadInput if PyTorch cannot trace the step as one graph."""
+        return as_it_runs(self._at(1)) != order_of(self._at(1))
+
+    def as_written(self, size: int, *, checkpoints: bool) -> Step:
+        """Returns the step for inputs of a size in the program's own order, with its own checkpoints or without."""
+        joint = self._at(size)
+        return Step.of(joint, Plan.from_schedule(joint.problem, (as_it_runs if checkpoints else order_of)(joint)))
+
+    def within(self, size: int, budget: int | None) -> Step:
+        """Returns the step that is planned within a budget for inputs of a size; None: with the least peak. Raises CannotBeMet."""
+        if (size, budget) not in self._steps:
+            joint = self._in_chunks(size, budget) if "chunk" in self._planner.options.ways else self._at(size)
+            self._steps[size, budget] = Step.of(joint, planned(self._planner, joint, budget))
+        return self._steps[size, budget]
+
+    def _in_chunks(self, size: int, budget: int | None) -> Joint:
+        """Returns the step's problem with parts in chunks, where that is better. Chunks need sizes that are numbers."""
+        traced = self._trace(size, symbolic=False)
+        joint = whole = self._problem(traced)
+        chunks = chosen(self._planner, traced.gm, traced.num_fwd_outputs, budget)
+        changed = applied(traced.gm, chunks) if chunks else None
+        if changed is not None:
+            joint = self._problem(replace(traced, gm=changed))
+            joint.whole = whole, traced.gm.graph
+        return joint
+
+    def _at(self, size: int) -> Joint:
         if size not in self._joints:
             self._joints[size] = self._traced_at(size)
         return self._joints[size]
-
-    def plan(self, size: int, budget: BudgetLike) -> Plan:
-        """Returns a plan of the step for inputs of a size. Raises CannotBeMet."""
-        if (size, budget) not in self._plans:
-            self._plans[size, budget] = self._planner.options.plan(self.at(size).problem, budget)
-        return self._plans[size, budget]
 
     def input_bytes(self, size: int) -> int:
         return sum(t.untyped_storage().nbytes() for t in self._leaves(size))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +52,15 @@ def _holds(expr: sympy.Basic, sizes: Mapping[str, int]) -> bool:
     return expr.xreplace({s: sympy.Integer(sizes[s.name]) for s in expr.free_symbols if s.name in sizes}) != sympy.false
 
 
+def _messages() -> set[Any]:
+    """Returns the functions that only tell the user something. PyTorch's tracer would end the graph at them."""
+    of_loggers = {f for name, f in vars(logging.Logger).items() if callable(f) and name.split("_")[0] in _LEVELS}  # packages add some of their own
+    return {*of_loggers, print, warnings.warn}
+
+
+_LEVELS = ("debug", "info", "warning", "error", "critical", "exception", "log")
+
+
 def joint_graph(step: Callable[[], Any]) -> Traced | None:
     """Returns the joint graph of a function that computes a loss; None if nothing needs a gradient. Raises BadInput if PyTorch cannot trace the function
     as one graph."""
@@ -69,7 +80,7 @@ def joint_graph(step: Callable[[], Any]) -> Traced | None:
 
     torch._dynamo.reset()
     try:
-        with torch.enable_grad():
+        with torch.enable_grad(), torch._dynamo.config.patch(ignore_logging_functions=_messages()):
             torch.compile(step, backend=compile, fullgraph=True)()
     except _Done:
         return found[0]
