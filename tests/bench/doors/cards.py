@@ -166,7 +166,8 @@ def pictures(size):
 def swin_unetr():
     import monai.networks.nets as nets
 
-    return nets.SwinUNETR(in_channels=1, out_channels=14, feature_size=48, use_checkpoint=True).train()
+    with torch.device("cpu"):  # it reads numbers of tensors while it is made, which "meta" has not
+        return nets.SwinUNETR(in_channels=1, out_channels=14, feature_size=48, use_checkpoint=True).train()
 
 
 def resenc_l():
