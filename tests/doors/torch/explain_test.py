@@ -1,4 +1,5 @@
-"""Tests what `explain` prints: equal layers in one line, what saves most for its time first, where the peak is, and prices down to the least."""
+"""Tests what `explain` and `report` print: equal layers in one line, what saves most for its time first, where the peak is, prices down to the least,
+and where chunks end."""
 
 import os
 import sys
@@ -71,6 +72,74 @@ class Explained(unittest.TestCase):
         self.assertEqual(folded(["h.0.1", "h.0.2"]), "h.0.1-2 x 2")
         self.assertEqual(folded(["norm"]), "norm")
         self.assertEqual(template("h.11.attn.c_fc"), ("h", "#", "attn", "c_fc"))
+
+
+def language_loss(words, ids):
+    embedding, head = words
+    logits = nn.functional.dropout(head(embedding(ids)), 0.1)  # DRAWS
+    return nn.functional.cross_entropy(logits.flatten(0, 1), ids.flatten())
+
+
+class Reported(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+        torch.compiler.reset()
+        isthmus.torch.reset()
+
+    def report_of(self, function, *inputs, steps=1, dynamic=None, **options):
+        compiled = torch.compile(function, backend="isthmus", options=options, dynamic=dynamic)
+        for _ in range(steps):
+            compiled(*inputs).backward()
+        return isthmus.torch.report()
+
+    def test_the_least_peak_and_its_price(self):
+        model, x = Model(), torch.randn(512, 64)
+        report = self.report_of(model, x, budget="70%")
+        (graph,) = report.graphs
+        text = str(report)
+        (least,) = isthmus.torch.explain(model, x, budget="min", prices=False).graphs
+        self.assertEqual(graph.least.peak_bytes, least.report.planned_peak_bytes)
+        self.assertEqual(graph.least.added_cost, least.report.added_cost)
+        self.assertIn(f"the least is {graph.least.peak_bytes / 2**20:.1f} MiB, +{graph.least.added_cost:.1%} time", text)
+
+    def test_what_the_step_takes_whatever_is_planned(self):
+        model = Model()
+        (graph,) = self.report_of(model, torch.randn(512, 64), budget="70%").graphs
+        size = sum(4 * p.numel() for p in model.parameters())
+        self.assertEqual((graph.gradient_bytes, graph.parameter_bytes), (size, size))
+        self.assertIn(f"gradients take {size / 2**20:.1f} MiB of the peak, and parameters and buffers {size / 2**20:.1f} MiB beside it", str(graph))
+
+    def test_times_in_milliseconds(self):
+        (graph,) = self.report_of(Model(), torch.randn(512, 64), budget="50%").graphs
+        added, whole = re.search(r"\(([\d.]+) ms of ([\d.]+) ms\)", str(graph)).groups()
+        self.assertAlmostEqual(float(added) / float(whole), graph.added_cost, delta=0.01)
+        self.assertAlmostEqual(float(whole), graph.step_us / 1e3, delta=0.01)
+
+    def test_a_step_of_several_graphs(self):
+        def broken(model, x):
+            for layer in model.h[:3]:
+                x = x + layer(x)
+            torch._dynamo.graph_break()
+            return model(x)
+
+        report = self.report_of(broken, Model(), torch.randn(512, 64), steps=3, budget="60%")
+        (step,) = report.steps
+        self.assertLess(step.least.peak_bytes, step.planned_peak_bytes)
+        self.assertGreater(step.least.added_cost, step.added_cost)
+        self.assertIn("\n  the least is ", str(report))
+        self.assertGreater(step.step_us, max(part.step_us for part in step.parts))
+
+    def test_the_op_that_ends_a_part_in_chunks(self):
+        words, ids = nn.ModuleList([nn.Embedding(4000, 32), nn.Linear(32, 4000)]), torch.randint(0, 4000, (4, 64))
+        with open(__file__, encoding="utf-8") as file:
+            line = next(k for k, text in enumerate(file, 1) if "# DRAWS" in text)
+        options = {"budget": "90%", "allow": "recompute,chunk", "strict": False}
+        where = f"explain_test.py:{line}"
+        self.assertIn(f"chunks end at aten.native_dropout ({where}): it draws random numbers", str(self.report_of(language_loss, words, ids, **options)))
+        self.setUp()
+        self.assertRegex(str(self.report_of(language_loss, words, ids, dynamic=True, **options)), rf"chunks end at .* \({where}\): its sizes vary")
+        self.setUp()
+        self.assertNotIn("chunks end", str(self.report_of(language_loss, words, ids, budget="100%")))
 
 
 if __name__ == "__main__":

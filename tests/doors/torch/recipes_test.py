@@ -140,6 +140,16 @@ class Loops(Same):
         self.same(want, by_closure(model, isthmus.torch.fit(lambda x: nn.functional.mse_loss(model(x), x.roll(1, 0)), budget="60%")))
 
 
+def characters():
+    """Returns a tokenizer of transformers that needs no download."""
+    import tokenizers
+    import transformers
+
+    words = {"<pad>": 0, **{chr(32 + k): k for k in range(1, WORDS)}}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="<pad>"))
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>", eos_token="~")
+
+
 def is_installed(*names):
     return all(importlib.util.find_spec(name) is not None for name in names)
 
@@ -165,6 +175,61 @@ class Trainers(Same):
         want = trained(lambda model: model)
         self.same(want, trained(lambda model: isthmus.torch.fit(model, budget="60%")))
         self.same(want, trained(lambda model: isthmus.torch.fit(model, total=64 * MIB)), recomputes=False)
+
+    @unittest.skipUnless(is_installed("accelerate"), "needs accelerate")
+    def test_accelerate(self):
+        """The model is compiled before `prepare`, which wraps it and its optimizer, and adds up gradients of two batches."""
+        import accelerate
+
+        def trained(wrap):
+            model = wrap(fresh(Language))
+            accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
+            model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
+            torch.manual_seed(1)
+            for _ in range(12):
+                text = torch.randint(0, WORDS, (8, 48))
+                with accelerator.accumulate(model):
+                    accelerator.backward(model(input_ids=text, labels=text)["loss"])
+                    accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                    optimizer.step()
+                    optimizer.zero_grad()
+            return [p.detach().clone() for p in model.parameters()]
+
+        want = trained(lambda model: model)
+        self.same(want, trained(lambda model: isthmus.torch.fit(model, budget="60%")))
+        self.same(want, trained(lambda model: isthmus.torch.fit(model, total=64 * MIB)), recomputes=False)
+
+    @unittest.skipUnless(is_installed("trl", "peft", "transformers", "datasets"), "needs trl, peft, transformers and datasets")
+    def test_trl_with_lora(self):
+        """SFTTrainer with LoRA: the model with its adapters is compiled before the trainer gets it."""
+        import datasets
+        import peft
+        import transformers
+        import trl
+
+        sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 2, "intermediate_size": 64}
+        config = transformers.LlamaConfig(vocab_size=WORDS, max_position_embeddings=64, pad_token_id=0, **sizes)
+        torch.manual_seed(0)
+        data = datasets.Dataset.from_dict({"input_ids": torch.randint(1, WORDS, (32, 48)).tolist()})
+
+        def adapted():
+            lora = peft.LoraConfig(r=4, lora_dropout=0.1, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+            return peft.get_peft_model(transformers.LlamaForCausalLM(config), lora)
+
+        def trained(wrap):
+            model = fresh(adapted)
+            wrap(model)
+            settings = {"max_steps": 4, "per_device_train_batch_size": 4, "report_to": [], "use_cpu": True, "save_strategy": "no"}
+            with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                asked = trl.SFTConfig(output_dir=folder, disable_tqdm=True, logging_strategy="no", max_length=48, bf16=False, gradient_checkpointing=False, **settings)
+                trl.SFTTrainer(model=model, args=asked, train_dataset=data, processing_class=characters()).train()
+            return [p.detach().clone() for p in model.parameters() if p.requires_grad]
+
+        # Models of transformers compute attention otherwise as soon as anything compiles them.
+        want = trained(lambda model: model.compile(backend="eager"))
+        self.same(want, trained(lambda model: isthmus.torch.fit(model, budget="97%")))  # most of this step is what TRL's fused head needs
+        self.same(want, trained(lambda model: isthmus.torch.fit(model, total=96 * MIB)), recomputes=False)
 
     @unittest.skipUnless(is_installed("lightning"), "needs lightning")
     def test_lightning(self):

@@ -60,6 +60,10 @@ def in_mib(size: int) -> str:
     return f"{size / MIB:.1f} MiB" if size >= MIB // 10 else f"{size / 1024:.1f} KiB"
 
 
+def in_gib(size: int) -> str:
+    return f"{size / (1 << 30):.2f} GiB" if size >= MIB * 100 else in_mib(size)
+
+
 def share(part: int, whole: int) -> str:
     """Returns a share in percent that is never below the exact one, so that it can be asked for."""
     return f"{math.ceil(1000 * part / max(1, whole)) / 10:.1f}%"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from . import hooks
 from .amounts import MIB, in_mib, share
 from .device.ledger import Ledger
+from .least import Least
 
 NOTED = 0.01
 """A measured peak that is within the budget, and up to this share above the plan, counts as planned."""
@@ -67,8 +68,18 @@ class GraphReport:
     """What runs chunk by chunk."""
     left_whole: tuple[str, ...] = ()
     """Large results of the forward, which must exist whole although chunks are allowed."""
+    chunks_end: tuple[str, ...] = ()
+    """The ops at which the parts end that could run chunk by chunk, with their lines and why, if chunks are allowed."""
     measured_peak_bytes: int | None = None
     """The measured peak of a step that is this graph alone; None: not measured, or the graph is one of several."""
+    step_us: float = 0.0
+    """The estimated or measured time of the step without recomputation, in microseconds."""
+    parameter_bytes: int = 0
+    """The bytes of parameters and buffers that the graph reads. No peak has them, since they are there before the step."""
+    gradient_bytes: int = 0
+    """The bytes of the gradients that the graph hands out. They are part of the peak, and no plan saves them."""
+    least: Least | None = field(default=None, compare=False, repr=False)
+    """The least peak that a plan of this graph has."""
 
     @property
     def recompute_overhead(self) -> float:
@@ -86,8 +97,8 @@ class GraphReport:
             f"graph {self.name}: {self.ops} ops, budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
             f"{_whole(self)}{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed"
             f"{self._copies()}, "
-            f"+{max(0.0, self.added_cost):.1%} time, planned in {self.plan_seconds:.1f} s{', channels last' if self.channels_last else ''}"
-            f"{self._planned_for()}{self._in_chunks()}{self._break()}"
+            f"{_time(self)}, planned in {self.plan_seconds:.1f} s{', channels last' if self.channels_last else ''}"
+            f"{self._planned_for()}{_least(self)}{self._held()}{self._in_chunks()}{self._break()}"
         )
 
     def _planned_for(self) -> str:
@@ -101,13 +112,17 @@ class GraphReport:
         """Returns the text for this graph in the report of a step."""
         return (
             f"graph {self.name}: {self.ops} ops, keeps {self.saved_bytes / MIB:.1f} MiB for its backward, {self.recomputed} recomputed"
-            f"{self._copies()}, +{max(0.0, self.added_cost):.1%} time{self._planned_for()}{self._in_chunks()}{self._break()}"
+            f"{self._copies()}, {_time(self)}{self._planned_for()}{self._held()}{self._in_chunks()}{self._break()}"
         )
+
+    def _held(self) -> str:
+        return f"\n  gradients take {in_mib(self.gradient_bytes)} of the peak, and parameters and buffers {in_mib(self.parameter_bytes)} beside it"
 
     def _in_chunks(self) -> str:
         lines = [f"\n  in chunks: {each}" for each in self.chunks]
         if self.left_whole:
             lines.append(f"\n  not in chunks, as the caller gets it whole: {', '.join(self.left_whole)}; if that is for a loss, compile the loss with it")
+        lines += [f"\n  chunks end at {each}" for each in self.chunks_end]
         return "".join(lines)
 
     def _copies(self) -> str:
@@ -145,6 +160,10 @@ class StepReport:
     """The measured peak of a step that ran this plan; None: not measured yet."""
     outside: tuple[str, ...] = ()
     """What ops outside of the graphs need, and where; it is part of the planned peak."""
+    step_us: float = 0.0
+    """The estimated or measured time of the step without recomputation, in microseconds."""
+    least: Least | None = field(default=None, compare=False, repr=False)
+    """The least peak that a plan of this step has."""
 
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
@@ -152,7 +171,7 @@ class StepReport:
         lines = [
             f"step of {len(self.parts)} graph{'s' if len(self.parts) > 1 else ''}: budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
             f"{_whole(self)}{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed, "
-            f"+{max(0.0, self.added_cost):.1%} time, planned in {self.plan_seconds:.1f} s"
+            f"{_time(self)}, planned in {self.plan_seconds:.1f} s{_least(self)}"
         ]
         for part in self.parts:
             lines += [f"  {line}" for line in part.as_part().splitlines()]
@@ -170,6 +189,15 @@ def _whole(report: GraphReport | StepReport) -> str:
     if report.program_peak_bytes == report.baseline_peak_bytes:
         return text
     return f"{report.program_peak_bytes / MIB:.1f} MiB as the program runs it ({text} without its checkpoints)"
+
+
+def _time(report: GraphReport | StepReport) -> str:
+    added = max(0.0, report.added_cost)
+    return f"+{added:.1%} time ({added * report.step_us / 1e3:.2f} ms of {report.step_us / 1e3:.2f} ms)"
+
+
+def _least(report: GraphReport | StepReport) -> str:
+    return "" if report.least is None or report.budget_bytes is None else f"\n  {report.least}"
 
 
 def _measured(peak: int | None) -> str:

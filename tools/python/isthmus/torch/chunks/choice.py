@@ -22,7 +22,7 @@ from .region import Region, grow
 from .seeds import in_order, numbers_of
 
 _MOST_REGIONS = 4
-_MOST_TENSORS = 3
+MOST_TENSORS = 3
 """Regions grow from so many tensors, the largest ones at the peak of a plan."""
 _LEAST_SHARE = 0.04
 """Of the peak, of such a tensor."""
@@ -114,7 +114,7 @@ class Choice:
 
     def run(self, gm: fx.GraphModule) -> tuple[Chunks, ...]:
         """Returns the chunks with which a prepared joint graph is best; none if it is best without."""
-        if any(isinstance(n, torch.SymInt) for node in gm.graph.nodes for t in tensors_in(node.meta.get("val")) for n in t.shape):
+        if has_symbols(gm):
             return ()
         best = first = self._tried(gm, ())
         if first.is_within and not self.smallest and first.cost * _LESS_TIME <= first.joint.cost:
@@ -150,28 +150,12 @@ class Choice:
     def _candidates(self, now: Tried) -> Iterator[tuple[fx.Node, int, Region]]:
         """Yields the regions that grow from the largest tensors at the peak of a plan, each once."""
         found: list[frozenset[fx.Node]] = []
-        for value in self._largest_at_peak(now)[:_MOST_TENSORS]:
+        for value in largest_at_peak(now.gm, now.joint, now.plan.schedule)[:MOST_TENSORS]:
             for axis, size in enumerate(shape_of(value)):
                 region = grow(value, axis) if size > 1 else None
                 if region is not None and frozenset(region.factors) not in found:
                     found.append(frozenset(region.factors))
                     yield value, axis, region
-
-    def _largest_at_peak(self, now: Tried) -> list[fx.Node]:
-        """Returns the nodes whose tensors are large at the peak of a plan, the largest first; of those that share a storage, the first."""
-        problem, schedule = now.joint.problem, now.plan.schedule
-        live = live_bytes(problem, schedule)
-        peak = max(range(len(live)), key=live.__getitem__)
-        last: dict[int, int] = {}
-        for position, op in enumerate(schedule):
-            for read in problem[op].reads:
-                last[now.joint.storage(read)[0]] = position
-        there = {op for op in schedule[: peak + 1] if last.get(op, -1) >= peak or op == schedule[peak]}
-        names = {n.name for op in there for n in now.joint.steps[op].nodes}
-        nodes = [n for n in now.gm.graph.nodes if n.name in names and isinstance(n.meta.get("val"), torch.Tensor)]
-        least = _LEAST_SHARE * live[peak]
-        large = [n for n in nodes if bytes_of(n.meta["val"]) >= least and n.op == "call_function"]
-        return sorted(large, key=lambda n: -bytes_of(n.meta["val"]))
 
     def _numbers(self, now: Tried, value: fx.Node, axis: int, region: Region) -> Iterator[Tried]:
         """Yields plans with 2, 8, 32, ... chunks, while more of them are better, and with half and twice the best of these numbers."""
@@ -196,6 +180,32 @@ class Choice:
             made = tried(number) if 2 < number < most else None
             if made is not None:
                 yield made
+
+
+def has_symbols(gm: fx.GraphModule) -> bool:
+    """Returns True if a size of the graph is a symbol, so that no number of chunks divides it for certain."""
+    return any(map(is_symbolic, gm.graph.nodes))
+
+
+def is_symbolic(node: fx.Node) -> bool:
+    return any(isinstance(n, torch.SymInt) for t in tensors_in(node.meta.get("val")) for n in t.shape)
+
+
+def largest_at_peak(gm: fx.GraphModule, joint: Joint, schedule: Sequence[int]) -> list[fx.Node]:
+    """Returns the nodes whose tensors are large at the peak of a plan, the largest first; of those that share a storage, the first."""
+    problem = joint.problem
+    live = live_bytes(problem, schedule)
+    peak = max(range(len(live)), key=live.__getitem__)
+    last: dict[int, int] = {}
+    for position, op in enumerate(schedule):
+        for read in problem[op].reads:
+            last[joint.storage(read)[0]] = position
+    there = {op for op in schedule[: peak + 1] if last.get(op, -1) >= peak or op == schedule[peak]}
+    names = {n.name for op in there for n in joint.steps[op].nodes}
+    nodes = [n for n in gm.graph.nodes if n.name in names and isinstance(n.meta.get("val"), torch.Tensor)]
+    least = _LEAST_SHARE * live[peak]
+    large = [n for n in nodes if bytes_of(n.meta["val"]) >= least and n.op == "call_function"]
+    return sorted(large, key=lambda n: -bytes_of(n.meta["val"]))
 
 
 def _named(value: fx.Node, region: Region) -> str:

@@ -45,14 +45,23 @@ class Region:
 
 def grow(value: fx.Node, axis: int) -> Region | None:
     """Returns the region that grows from a tensor along one of its axes; None if the tensor must exist whole."""
-    return _Growth(value).along(axis)
+    return Growth(value).along(axis)
 
 
-class _Growth:
+def growth(value: fx.Node, axis: int) -> Growth:
+    """Returns how a region has grown from a tensor along one of its axes, to wherever it ended."""
+    grown = Growth(value)
+    grown.along(axis)
+    return grown
+
+
+class Growth:
     def __init__(self, value: fx.Node) -> None:
         self.first = value
         self.least_bytes = int(bytes_of(value.meta["val"]) * _LEAST_SHARE)
         self.whole: set[fx.Node] = set()
+        self.stops: dict[fx.Node, None] = {}
+        """The ops that cannot be cut, and at which the region therefore ends."""
         self.region = Region()
         self.open: list[fx.Node] = []  # tensors that are cut and large, whose makers and readers are not all in the region
 
@@ -127,6 +136,7 @@ class _Growth:
         results = results_of(op)
         factor = self._cut_factor(op, results)
         if factor is None:
+            self.stops[op] = None
             return False
         region.factors[op] = factor
         for operand in _tensors_read(op):

@@ -66,13 +66,17 @@ def _unwrapped(optimizer: Any) -> Any:
 
 def need_of(optimizer: torch.optim.Optimizer, device: torch.device) -> Need:
     """Returns what the optimizer's next step will make on a device. Parameters whose state exists need no more of it."""
+    return need_for(optimizer, [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad and p.device == device], device)
+
+
+def need_for(optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor], device: torch.device) -> Need:
+    """Does the same for some of the optimizer's parameters, wherever they lie, as if that were the device."""
     name = type(optimizer).__name__
-    parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad and p.device == device]
     if not parameters:
         return Need(name, 0, 0)
     fresh = [p for p in parameters if not optimizer.state.get(p)]
     try:
-        state, workspace = _run_of_twin(optimizer, parameters)
+        state, workspace = _run_of_twin(optimizer, parameters, device)
     except Exception:  # an optimizer of another package may do anything with its parameters
         elements = sum(p.numel() for p in fresh)
         return Need(name, 8 * elements, 4 * sum(p.numel() for p in parameters), is_known=False)
@@ -86,9 +90,8 @@ def _steps_on_device(group: dict[str, Any], fresh: list[torch.Tensor], device: t
     return sum(allocated(4, device) for p in group["params"] if on_device and any(p is f for f in fresh))
 
 
-def _run_of_twin(optimizer: Any, parameters: list[torch.Tensor]) -> tuple[dict[int, int], int]:
+def _run_of_twin(optimizer: Any, parameters: list[torch.Tensor], device: torch.device) -> tuple[dict[int, int], int]:
     """Returns the bytes of state that a step makes for each parameter, by the parameter's id, and the workspace of the step."""
-    device = parameters[0].device
     if isinstance(optimizer, torch.optim.LBFGS):  # its step takes the function of the loss
         return _of_lbfgs(optimizer, parameters)
     twins = {id(p): torch.nn.Parameter(torch.empty_like(p, device="meta"), requires_grad=True) for p in parameters}

@@ -23,6 +23,9 @@ _RESERVE_OF_CPU = 0.002
 _MOST_OF_CONTEXT = 1 << 30
 """What is held outside of PyTorch's allocator is taken for the CUDA context up to this size. The rest is that of other processes."""
 
+_CONTEXT_AHEAD = 512 << 20
+"""What a CUDA context and the libraries' kernels are assumed to take of a GPU on which nothing runs yet."""
+
 
 @dataclass(frozen=True)
 class Total:
@@ -93,6 +96,12 @@ def device_in_use() -> torch.device:
     if torch.cuda.is_initialized() and torch.cuda.memory_allocated():
         return torch.device("cuda", torch.cuda.current_device())
     return torch.device("cpu")
+
+
+def ahead(total: Total, device: torch.device) -> Room:
+    """Returns what a total of bytes would leave to PyTorch's allocator on a GPU that need not be here."""
+    assert total.bytes is not None
+    return Room(device, total.bytes, _CONTEXT_AHEAD, _reserve(total, total.bytes, _RESERVE_OF_GPU))
 
 
 def room_of(total: Total, device: torch.device) -> Room:

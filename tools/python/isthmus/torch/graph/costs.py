@@ -31,8 +31,8 @@ class Machine:
     """The rate of copies to the host's memory and back; 0: the device has no memory other than the host's."""
 
 
-_CPU = Machine(flops_per_us=100e3, bytes_per_us=20e3, launch_us=3)
-_GPU = Machine(flops_per_us=60e6, bytes_per_us=2e6, launch_us=5, link_bytes_per_us=20e3)
+CPU = Machine(flops_per_us=100e3, bytes_per_us=20e3, launch_us=3)
+GPU = Machine(flops_per_us=60e6, bytes_per_us=2e6, launch_us=5, link_bytes_per_us=20e3)
 _HALVES = 8  # a GPU computes this many 16-bit products in the time of one 32-bit product
 # CPU kernels of attention take this many times as long as a matrix product of as much arithmetic, because of exponentials and small tiles.
 _ATTENTION_FACTOR = 2.5
@@ -91,6 +91,8 @@ class Costs:
     """By signature, the bytes of the storages of an op's results, in their order."""
     of_code: dict[str, int] = field(default_factory=dict)
     """By the name of an op of the problem, the bytes that its kernel's code has taken above what the op was known to need."""
+    ahead_on: Machine | None = None
+    """The device for which a step is planned ahead, elsewhere: no op runs to be measured. None: that on which the tensors lie."""
     _signatures: dict[fx.Node, str] = field(default_factory=dict)
 
     @classmethod
@@ -111,7 +113,7 @@ class Costs:
     def of_group(self, operands: list[fx.Node], results: list[fx.Node]) -> float:
         """Returns the cost of nodes that are one kernel: it reads the operands and writes the results, and values in between stay in registers."""
         values = [t for n in dict.fromkeys(operands + results) for t in tensors_in(n.meta.get("val"))]
-        machine = _GPU if any(t.device.type != "cpu" for t in values) else _CPU
+        machine = self._machine(values)
         return sum(map(bytes_of, values)) / machine.bytes_per_us + machine.launch_us
 
     def workspace(self, node: fx.Node) -> int:
@@ -122,6 +124,9 @@ class Costs:
         known = self.storages.get(self._signature(node), ()) if self.storages else ()
         return known[result] if result < len(known) else 0
 
+    def _machine(self, values: Iterable[torch.Tensor]) -> Machine:
+        return self.ahead_on or machine_of(values)
+
     def _signature(self, node: fx.Node) -> str:
         if node not in self._signatures:
             self._signatures[node] = signature(node)
@@ -130,20 +135,20 @@ class Costs:
     def _estimated(self, node: fx.Node) -> float:
         outputs = list(tensors_in(node.meta.get("val")))
         operands = [t for a in node.all_input_nodes for t in tensors_in(a.meta.get("val"))]
-        on_gpu = any(t.device.type != "cpu" for t in outputs + operands)
-        machine = _GPU if on_gpu else _CPU
+        machine = self._machine(outputs + operands)
+        on_gpu = machine is not CPU
         halves = _HALVES if on_gpu and any(t.dtype in (torch.float16, torch.bfloat16) for t in outputs) else 1
         traffic = sum(map(bytes_of, outputs + operands))
         arithmetic = flops_of(node) / (machine.flops_per_us * halves)
-        if "attention_for_cpu" in str(node.target):
+        if "attention_for_cpu" in str(node.target) and not on_gpu:
             arithmetic *= _ATTENTION_FACTOR
         work = 0.0 if on_gpu else element_us(node, outputs, operands)
         return max(arithmetic, work, traffic / machine.bytes_per_us) + machine.launch_us
 
 
-def link_bytes_per_us(values: Iterable[torch.Tensor]) -> float:
-    """Returns the rate of a common link of the device on which these tensors lie, in bytes per microsecond; 0 if the device has no link."""
-    return (_GPU if any(t.device.type != "cpu" for t in values) else _CPU).link_bytes_per_us
+def machine_of(values: Iterable[torch.Tensor]) -> Machine:
+    """Returns the rates of the device on which these tensors lie."""
+    return GPU if any(t.device.type != "cpu" for t in values) else CPU
 
 
 def element_us(node: fx.Node, outputs: list[torch.Tensor], operands: list[torch.Tensor]) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from torch import fx
 
 from .joint import Joint
 
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _ROOT = re.compile(r"^[LG]\['[^']*'\](\[\d+\])*\.?")
 
 
@@ -27,3 +29,9 @@ def named(joint: Joint, op: int) -> str:
 def named_node(node: fx.Node) -> str:
     name, module = str(node.target).removesuffix(".default"), module_of(node)
     return f"{name} in {module}" if module else name
+
+
+def line_of(node: fx.Node) -> str:
+    """Returns the file and line of the program that ran the op, or whose gradient it computes; "" if that is unknown."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    return f"{os.path.basename(frames[-1][0])}:{frames[-1][1]}" if frames else ""

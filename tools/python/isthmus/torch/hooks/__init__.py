@@ -51,6 +51,7 @@ from .ranks import buckets_follow, drops_late, is_under_ddp, store_of_ranks  # n
 from .regions import Region, break_after, compilation, hints_of, is_tried_out, ranges_of  # noqa: E402
 from .symbols import has_backed_sizes, most_of, most_within, note_bounds, sized, taking_sizes, value_of  # noqa: E402
 from .timelines import Timeline, TimelineOnGpu, timeline  # noqa: E402
+from .tracing import Traced, fake_mode, joint_graph  # noqa: E402
 
 __all__ = [
     "Allocations",
@@ -60,6 +61,7 @@ __all__ = [
     "StorageWeakRef",
     "Timeline",
     "TimelineOnGpu",
+    "Traced",
     "allocations_on_cpu",
     "aot_eager",
     "around_backwards",
@@ -69,6 +71,7 @@ __all__ = [
     "compilation",
     "compile_with_inductor",
     "drops_late",
+    "fake_mode",
     "flop_registry",
     "has_backed_sizes",
     "has_optimizer_in_backward",
@@ -82,6 +85,7 @@ __all__ = [
     "is_tried_out",
     "is_under_ddp",
     "joined",
+    "joint_graph",
     "keep_apart",
     "keep_in_memory",
     "kept_by",

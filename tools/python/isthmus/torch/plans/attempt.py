@@ -13,7 +13,8 @@ from torch import fx
 from ...planning import Plan, live_bytes
 from .. import hooks, reports
 from ..graph import modules, offload_ops
-from ..chunks.choice import Choice, Chunks, applied
+from ..chunks.choice import applied
+from ..chunks.ends import ends
 from ..graph.costs import Costs
 from ..graph.joint import Joint
 from ..graph.layout import with_channels_last
@@ -22,8 +23,10 @@ from ..graph.preparation import prepare, storage_of
 from ..graph.sizes import bytes_of, largest_below, sized, tensors_in
 from ..inductor.limits import MOST_REPLANS, Limits
 from ..ranks import agreement
+from .in_chunks import chosen
 from .learned import Learned, Made
 from .planner import Planner
+from .refusal import gradients_of
 from .search import Search
 
 
@@ -191,6 +194,7 @@ class Attempt(hooks.CustomPartitionerFn):
             gm, joint, plan.schedule, boundary, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
         )
         report = self._report(search, plan, gm, forward, num_fwd_outputs, time.perf_counter() - start)
+        report = replace(report, parameter_bytes=_static_bytes(gm, static))
         limits = Limits(
             planned_bytes=dict.fromkeys((False, True), report.planned_peak_bytes),
             most_bytes=search.most_bytes(report.planned_peak_bytes) if self._is_bounded else None,
@@ -214,7 +218,7 @@ class Attempt(hooks.CustomPartitionerFn):
         learned = replace(learned, baseline_bytes=search.baseline_bytes, program_bytes=search.program_bytes)
         if learned.chunks is None:
             asked = None if self.role.shares_budget else search.asked_bytes
-            learned = replace(learned, chunks=self._chosen(gm, num_fwd_outputs, asked))
+            learned = replace(learned, chunks=chosen(planner, gm, num_fwd_outputs, asked))
         changed = applied(gm, learned.chunks) if learned.chunks else None
         if changed is None:
             return gm, joint, costs, replace(learned, chunks=())
@@ -222,14 +226,6 @@ class Attempt(hooks.CustomPartitionerFn):
         joint, costs = planner.extracted(changed, num_fwd_outputs, learned.of_code)
         joint.whole = whole
         return changed, joint, costs, learned
-
-    def _chosen(self, gm: fx.GraphModule, num_fwd_outputs: int, asked_bytes: int | None) -> tuple[Chunks, ...]:
-        def planned(joint: Joint, share: float) -> Plan:
-            budget = "min" if asked_bytes is None else max(0, asked_bytes - joint.reserved_bytes)
-            return self.planner.options.plan(joint.problem, budget, share)
-
-        choice = Choice(lambda g: self.planner.extracted(g, num_fwd_outputs, {})[0], planned, smallest=asked_bytes is None)
-        return choice.run(gm)
 
     def _report(
         self, search: Search, plan: Plan, gm: fx.GraphModule, forward: fx.GraphModule, num_fwd_outputs: int, seconds: float
@@ -239,7 +235,7 @@ class Attempt(hooks.CustomPartitionerFn):
         saved = [a for a in output.args[0][num_fwd_outputs:] if isinstance(a, fx.Node) and a.op != "placeholder"]
         saved = [a for a in saved if not offload_ops.is_on_host(a)]
         earlier, budget = self.learned.report, search.asked_bytes
-        replans = len(self.learned.found_peaks)
+        replans, may_chunk = len(self.learned.found_peaks), "chunk" in self.planner.options.ways
         return reports.GraphReport(
             name=self.role.name(),
             ends=self.origin.ends,
@@ -252,7 +248,11 @@ class Attempt(hooks.CustomPartitionerFn):
             lower_bound_bytes=None if figures.lower_bound_bytes is None else figures.lower_bound_bytes + joint.reserved_bytes,
             added_cost=(1 + figures.recompute_overhead) * joint.cost_of_chunks - 1,
             chunks=tuple(map(str, search.learned.chunks or ())),
-            left_whole=_left_whole(gm, num_fwd_outputs, search.baseline_bytes) if "chunk" in self.planner.options.ways else (),
+            left_whole=_left_whole(gm, num_fwd_outputs, search.baseline_bytes) if may_chunk else (),
+            chunks_end=ends(gm, joint, plan.schedule) if may_chunk else (),
+            step_us=joint.cost if joint.whole is None else joint.whole[0].cost,
+            gradient_bytes=sum(joint.problem[i].bytes[k] for i, k in gradients_of(joint.problem)),
+            least=search.least,
             recomputed=figures.recomputed,
             transfers=figures.transfers,
             host_bytes=_host_bytes(joint, plan.schedule),
@@ -264,6 +264,13 @@ class Attempt(hooks.CustomPartitionerFn):
             largest_below=tuple(largest_below(gm.graph)) if self.origin.sizes else (),
             replans=min(replans, MOST_REPLANS - 1) if budget is None else replans,
         )
+
+
+def _static_bytes(gm: fx.GraphModule, static: Sequence[int]) -> int:
+    """Returns the bytes of the inputs that are there in every step: parameters and buffers."""
+    inputs = hooks.inputs_of(gm.graph)
+    values = [t for k in static for t in tensors_in(inputs[k].meta.get("val"))]
+    return sum({storage_of(t): sized(t.untyped_storage().nbytes()) for t in values}.values())
 
 
 def _left_whole(gm: fx.GraphModule, num_fwd_outputs: int, baseline_bytes: int) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from ... import __version__
 from ...errors import BadInput
 from .. import hooks
 from ..graph import measuring, offloads, rules
-from ..graph.costs import Costs, link_bytes_per_us
+from ..graph.costs import Costs, machine_of
 from ..graph.extraction import extract
 from ..graph.joint import Joint
 from ..graph.sizes import tensors_in
@@ -59,7 +59,10 @@ class Planner:
         return digest.hexdigest()
 
     def costs_of(self, gm: fx.GraphModule) -> Costs:
-        """Returns the costs of a graph's ops. Each op is run once on this device, which tells its workspace; it is timed if the user asks for it."""
+        """Returns the costs of a graph's ops. Each op is run once on this device, which tells its workspace; it is timed if the user asks for it. Of a
+        step that is planned ahead no op runs."""
+        if self.costs.ahead_on is not None:
+            return self.costs
         times = self.options.costs == "measured"
         # Prims, such as inductor's max pooling, are not measured: inductor generates their code, and PyTorch's own code for them makes more tensors.
         nodes = [n for n in gm.graph.nodes if not (self.fuses and rules.is_prim(n))]
@@ -81,7 +84,7 @@ class Planner:
         allowed = "fetch" in self.options.ways
         rate = self.options.link_bytes
         values = (t for n in gm.graph.nodes for t in tensors_in(n.meta.get("val")))
-        bytes_per_us = link_bytes_per_us(values) if rate is None else rate / 1e6
+        bytes_per_us = (self.costs.ahead_on or machine_of(values)).link_bytes_per_us if rate is None else rate / 1e6
         if bytes_per_us:
             offloads.add(joint, bytes_per_us, marked_only=not allowed)
         elif allowed:

@@ -51,8 +51,12 @@ def peak_of(joint: Joint, schedule: Sequence[int]) -> Peak:
     problem = joint.problem
     live = live_bytes(problem, schedule)
     at = max(range(len(live)), key=live.__getitem__)
-    gradients = {r for r in map(functools.partial(storage_in, problem), problem.outputs) if problem[r[0]].phase == "backward"}
-    return peak_at(problem, schedule, at, live[at] + joint.reserved_bytes, gradients, lambda i: named(joint, i))
+    return peak_at(problem, schedule, at, live[at] + joint.reserved_bytes, gradients_of(problem), lambda i: named(joint, i))
+
+
+def gradients_of(problem: Problem) -> set[Read]:
+    """Returns the storages of the gradients that a step hands out."""
+    return {r for r in map(functools.partial(storage_in, problem), problem.outputs) if problem[r[0]].phase == "backward"}
 
 
 def peak_at(

@@ -14,6 +14,7 @@ from ..graph.joint import Joint
 from ..graph.places import named
 from ..graph.program import as_it_runs, order_of
 from ..inductor.limits import MOST_REPLANS
+from ..least import Least
 from ..options import Options
 from ..ranks import agreement
 from .learned import Learned
@@ -61,6 +62,17 @@ class Search:
         """The budget of the plan: the user's, without the reserved bytes and the excess of inductor's code; or "min"."""
         asked = self.asked_bytes
         return "min" if asked is None else max(0, asked - self.learned.excess_bytes - self.joint.reserved_bytes)
+
+    @property
+    def least(self) -> Least:
+        """The least peak of the graph, which is planned when it is asked for."""
+        options, problem, reserved, chunks = self.options, self.joint.problem, self.joint.reserved_bytes, self.joint.cost_of_chunks
+
+        def planned() -> tuple[int, float]:
+            figures = options.plan(problem, "min").figures
+            return figures.peak_bytes + reserved, (1 + figures.recompute_overhead) * chunks - 1
+
+        return Least(planned)
 
     def agreed(self, planned: Callable[[], Plan]) -> Plan:
         """Returns what `planned` returns; if ranks are in sync, on rank 0."""

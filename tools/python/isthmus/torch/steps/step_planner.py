@@ -13,6 +13,7 @@ from ...errors import CannotBeMet
 from ...planning import Plan
 from .. import reports
 from ..inductor.limits import MOST_REPLANS
+from ..least import Least
 from ..options import Options
 from . import outside
 from .recording import Record
@@ -178,11 +179,23 @@ class _Planning:
             is_profiled=not self.record.is_measured and self.outside is None,
             is_foreseen=self.outside is not None,
             outside=tuple(outside.described(step, self.places)),
+            step_us=whole.cost,
+            least=self._least(step, cost_of_chunks),
         )
         graphs = tuple(weakref.ref(g) for g in self.graphs)
         # Graphs that are alive keep the record's; a plan must not.
         record = replace(self.record, graphs=[])
         return StepPlan(graphs, tuple(schedules), report, tuple(self.sizes), record, tuple(self.ran), step.outside)
+
+    def _least(self, step: StepProblem, cost_of_chunks: float) -> Least:
+        step = StepProblem(replace(self.record, graphs=[]), step.parts, step.outside)
+        options, beside = self.options, step.reserved_bytes + self.above_bytes
+
+        def planned() -> tuple[int, float]:
+            figures = step.plan("min", options.plan).figures
+            return figures.peak_bytes + beside, (1 + figures.recompute_overhead) * cost_of_chunks - 1
+
+        return Least(planned)
 
     def _excess(self, step: StepProblem, schedules: Sequence[Schedule]) -> list[int]:
         """Returns, for each segment, the bytes that inductor's code takes above the plan."""
