@@ -3,8 +3,9 @@
 //
 // Parts of an outermost axis are views; results that are read whole are put together in place; sums
 // over the axis go on from the sum of the chunks before, where the row says how, else they are
-// added. Sums of 16-bit values are in f32, and rounded once, after the last chunk. Nothing new is needed to plan, place or run the result. The region's own nodes are kept as
-// replaced ones (Graph::addReplaced), so that the original can be recovered.
+// added. Sums of 16-bit values are in f32, and rounded once, after the last chunk. Nothing new is
+// needed to plan, place or run the result. The region's own nodes are kept as replaced ones
+// (Graph::addReplaced), so that the original can be recovered.
 #pragma once
 
 #include "passes/chunk/region.h"

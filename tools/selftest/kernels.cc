@@ -84,6 +84,27 @@ llvm::Expected<std::optional<Graph>> narrowGraph(const Graph &exact, const OpDef
   return std::optional<Graph>(std::move(*g));
 }
 
+// The float type of the fewest bytes among the inputs, if all of them name types of their own: for
+// rows of several float types. None if the example is in f64, or has no floats.
+std::optional<DType> narrowestOf(const Graph &g) {
+  std::optional<DType> narrowest;
+  for (const Input &in : g.inputs()) {
+    const DType type = g.type(in.value).dtype;
+    if (type == DType::F64)
+      return std::nullopt;
+    if (isFloat(type) && (!narrowest || dtypeBytes(type) < dtypeBytes(*narrowest)))
+      narrowest = type;
+  }
+  return narrowest;
+}
+
+double toleranceOf(DType type) {
+  return type == DType::BF16  ? kBf16Tolerance
+         : type == DType::F16 ? kF16Tolerance
+         : type == DType::F32 ? kF32Tolerance
+                              : kF64Tolerance;
+}
+
 bool areClose(llvm::ArrayRef<Tensor> got, llvm::ArrayRef<Tensor> want, double tolerance) {
   for (size_t i = 0; i < want.size(); ++i)
     if (!isClose(got[i], want[i], tolerance))
@@ -97,6 +118,11 @@ llvm::Error Selftest::checkKernel(const OpDef &op, const std::string &example) {
   auto exact = exampleGraph(op, example);
   if (!exact)
     return exact.takeError();
+  if (const auto narrowest = narrowestOf(*exact)) {
+    const DType result = exact->type(exact->outputs()[0]).dtype;
+    return checkAlike(*exact, std::max(toleranceOf(*narrowest), toleranceOf(result)),
+                      "kernel of " + example);
+  }
   auto single = withPrecision(*exact, DType::F32);
   if (!single)
     return single.takeError();
@@ -114,24 +140,29 @@ llvm::Error Selftest::checkKernel(const OpDef &op, const std::string &example) {
   return checkNarrow(*exact, op, example);
 }
 
-// Both devices compute from the same rounded operands, so that discontinuous ops agree.
 llvm::Error Selftest::checkNarrow(const Graph &exact, const OpDef &op, const std::string &example) {
-  for (auto [type, tolerance] :
-       {std::pair(DType::BF16, kBf16Tolerance), {DType::F16, kF16Tolerance}}) {
+  for (DType type : {DType::BF16, DType::F16}) {
     auto g = narrowGraph(exact, op, example, type);
     if (!g)
       return g.takeError();
     if (!*g)
       continue;
-    auto want = outputsOf(**g, AsItIs(), reference_);
-    if (!want)
-      return want.takeError();
-    auto got = outputsOf(**g, AsItIs(), device_);
-    if (!got)
-      return got.takeError();
-    check(areClose(*got, *want, tolerance),
-          "kernel of " + example + " in " + dtypeName(type).str());
+    if (llvm::Error e = checkAlike(**g, toleranceOf(type),
+                                   "kernel of " + example + " in " + dtypeName(type).str()))
+      return e;
   }
+  return llvm::Error::success();
+}
+
+// Both devices compute from the same rounded operands, so that discontinuous ops agree.
+llvm::Error Selftest::checkAlike(const Graph &g, double tolerance, const std::string &what) {
+  auto want = outputsOf(g, AsItIs(), reference_);
+  if (!want)
+    return want.takeError();
+  auto got = outputsOf(g, AsItIs(), device_);
+  if (!got)
+    return got.takeError();
+  check(areClose(*got, *want, tolerance), what);
   return llvm::Error::success();
 }
 
