@@ -57,10 +57,9 @@ void noteLoss(const Graph &g, const StepOptions &o, ValueId loss) {
       floats.push_back("%" + g.valueName(v).str());
   if (o.loss && o.loss->kind != LossKind::Value && o.loss->value.empty() && floats.size() > 1) {
     const std::string kind = lossName(o.loss->kind).str();
-    tell(o.note,
-         {"the loss " + kind + " takes the first of " + std::to_string(floats.size()) +
-              " floating-point outputs, " + floats[0],
-          {"loss", kind + ":" + floats[1], "take another"}});
+    tell(o.note, {"the loss " + kind + " takes the first of " + std::to_string(floats.size()) +
+                      " floating-point outputs, " + floats[0],
+                  {"loss", kind + ":" + floats[1], "take another"}});
   }
   if (int64_t n = g.type(loss).elements(); n != 1)
     tell(o.note, "'%" + g.valueName(loss).str() + "' has " + std::to_string(n) +
@@ -177,7 +176,8 @@ llvm::Error differentiateLoss(Graph &g, const StepOptions &o) {
 // A graph that is differentiated keeps the statistics that its gradients are of.
 static llvm::Error checkNorms(const Graph &g, const StepOptions &o) {
   for (uint32_t i = 0; o.normParts > 0 && i < g.numNodes(); ++i)
-    if (const Node &n = g.node(NodeId(i)); !averagedStatistics(*n.op).empty())
+    if (const Node &n = g.node(NodeId(i));
+        !averagedStatistics(*n.op).empty() && n.attrs.getBool("training"))
       return locate(addRemedy(makeError("the graph is differentiated, with the statistics of the "
                                         "whole batch in '{0}'",
                                         g.nodeName(NodeId(i))),

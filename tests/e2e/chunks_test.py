@@ -235,6 +235,14 @@ class MicroBatches(Chunks):
                     r = self.report("run", "parts.isth")
                     self.assertEqual(r["measured_peak_bytes"], r["predicted_peak_bytes"])
 
+    def test_norms_that_infer_have_no_statistics(self):
+        """So --batch-norm asks for nothing, also when the file of the plan is planned anew."""
+        model = self.net("resnet.isth", *self.NETS["resnet"])
+        plan = ["--microbatches=2", "--batch-norm=micro"]
+        self.run_ok("opt", model, LOSS, "--eval", *plan, "-o", "once.isth")
+        self.run_ok("opt", "once.isth", *plan, "-o", "twice.isth")
+        self.assertEqual(self.read("once.isth"), self.read("twice.isth"))
+
     def test_save_memory(self):
         model = self.net("unet.isth", *self.NETS["unet"])
         whole = self.opt(model, LOSS, "--policy=none")
