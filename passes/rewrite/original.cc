@@ -13,27 +13,6 @@ std::vector<NodeId> inversesIn(const Graph &g) {
   return found;
 }
 
-// Whether the node adds the sums of two chunks, where the whole has one sum.
-static bool addsChunks(const Graph &g, const Node &n) {
-  if (!n.is(StandIn::Chunk) || n.op->name != "add")
-    return false;
-  const NodeId def = g.value(n.from.restores).def;
-  return !def || g.node(def).op != n.op;
-}
-
-llvm::BitVector roundedValues(const Graph &g) {
-  llvm::BitVector depend(unsigned(g.numValues()));
-  for (uint32_t i = 0; i < g.numNodes(); ++i)
-    if (const Node &n = g.node(NodeId(i)); n.is(StandIn::Inverse) || addsChunks(g, n))
-      depend.set(n.firstResult.index);
-  for (uint32_t i = 0; i < g.numNodes(); ++i) {
-    const Node &n = g.node(NodeId(i));
-    if (llvm::any_of(n.operands, [&](ValueId v) { return depend.test(v.index); }))
-      depend.set(n.firstResult.index, n.firstResult.index + n.numResults);
-  }
-  return depend;
-}
-
 Graph originalOf(const Graph &g) {
   std::vector<NodeId> order;
   for (size_t i = 0; i < g.numReplaced(); ++i)

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "ir/provenance.h"
-#include "llvm/ADT/BitVector.h"
 
 namespace isthmus {
 
@@ -13,9 +12,5 @@ Graph originalOf(const Graph &g);
 
 // The last node of each inverse, whose first result replaces the value that it restores.
 std::vector<NodeId> inversesIn(const Graph &g);
-
-// By value: whether its rounding may differ from the original's, because it depends on an inverse,
-// or on sums of chunks that were added.
-llvm::BitVector roundedValues(const Graph &g);
 
 } // namespace isthmus

@@ -97,6 +97,13 @@ class Head(Chunks):
         self.assertIn("an .isth file can", told)
         self.run_ok("verify", "head.isth", "head.onnx")
 
+    def test_onnx_says_what_is_rounded(self):
+        """An ONNX file does not keep what chunks stand for, but tells which outputs are held against an error."""
+        model = self.net("cnn.isth", "cnn", "--depth=2", "--width=4", "--batch=8", "--shape=3x16x16")
+        self.run_ok("opt", model, "--loss=mean", "--microbatches=2", "-o", "parts.onnx")
+        told = self.run_ok("verify", model, "parts.onnx", "--loss=mean").err
+        self.assertIn("depend on inverses or sums of chunks", told)
+
     def test_pictures_and_words(self):
         model = self.gpt2()
         self.run_ok("opt", model, LOSS, "--chunk=%y:axis=0,chunks=4", "-o", "head.isth", "--dot=head.dot")

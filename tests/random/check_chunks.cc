@@ -5,6 +5,7 @@
 #include "ir/text/printer.h"
 #include "ir/verifier.h"
 #include "passes/chunk/chunk.h"
+#include "ir/rounded_values.h"
 #include "passes/rewrite/original.h"
 #include "passes/rewrite/rematerialize.h"
 #include "passes/simplify/dce.h"

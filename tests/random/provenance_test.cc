@@ -6,6 +6,7 @@
 #include "ir/text/parser.h"
 #include "ir/text/printer.h"
 #include "ir/verifier.h"
+#include "ir/rounded_values.h"
 #include "passes/rewrite/original.h"
 #include "passes/rewrite/rematerialize.h"
 #include "tests/random/joint_graphs.h"

@@ -1,6 +1,6 @@
 #include "ir/element.h"
 #include "ir/loss_value.h"
-#include "passes/rewrite/original.h"
+#include "ir/rounded_values.h"
 #include "tools/cli/console.h"
 #include "tools/cli/devices.h"
 #include "tools/cli/execute.h"

@@ -1,4 +1,5 @@
 #include "ir/onnx/export/exporter.h"
+#include "ir/rounded_values.h"
 
 #include "ir/file.h"
 #include "ir/onnx/export/body.h"
@@ -409,6 +410,7 @@ static Graph withoutReplaced(const Graph &g, const OnnxExportOptions &options) {
     options.note(
         "the model does not keep what its chunks replace, so it cannot be planned anew from "
         "its original; an .isth file can");
+  noteRoundedOutputs(out);
   for (uint32_t i = 0; i < out.numNodes(); ++i) {
     Provenance &from = out.editNode(NodeId(i)).from;
     from.sourceIndex.reset();
