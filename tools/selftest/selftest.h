@@ -40,7 +40,7 @@ private:
   void check(llvm::Error e, const std::string &what);
 
   llvm::Error checkKernel(const OpDef &op, const std::string &example);
-  llvm::Error checkNarrow(const Graph &exact, const OpDef &op, const std::string &example);
+  llvm::Error checkNarrow(const Graph &exact, const std::string &example);
   llvm::Error checkAlike(const Graph &g, double tolerance, const std::string &what);
   llvm::Error checkRecording(const std::string &name, const ZooOptions &options);
   llvm::Error checkMemoryOf(const Compiled &c);

@@ -10,7 +10,7 @@ _MOST = 1 << 30
 def largest(excess: Callable[[int], int]) -> int:
     """Returns the largest size, from 1 on, for which `excess` is not above zero; 0 if there is none. excess: the bytes that a step of a size takes above
     what there is. It grows with the size, most often in proportion, so that sizes in between are tried where a line is zero."""
-    fits, left, above = 0, 0, excess(1)
+    above = excess(1)
     if above > 0:
         return 0
     fits, left, size = 1, above, 2
