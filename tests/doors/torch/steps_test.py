@@ -11,6 +11,7 @@ import command  # noqa: E402
 command.with_python_of_torch()
 
 import contextlib  # noqa: E402
+import itertools  # noqa: E402
 import unittest  # noqa: E402
 import warnings  # noqa: E402
 from unittest import mock  # noqa: E402
@@ -302,6 +303,33 @@ class Steps(unittest.TestCase):
         loss.backward()
         self.assertLess(kept, budget)
         self.assertEqual([g.budget_bytes for g in isthmus.torch.report().graphs], [budget, budget])
+
+    def test_a_plan_of_the_step_sees_what_its_graphs_were_traced_with(self):
+        """A step is planned when the next one begins, and that may run under another autocast, or with another default device."""
+        torch.manual_seed(0)
+        model, x = Halves(2), data(128)
+
+        def trained(compiled):
+            steps = itertools.count()
+
+            def loss_of(m):
+                step = next(steps)
+                cast = torch.autocast("cpu", torch.bfloat16, enabled=step % 2 == 1)
+                with cast, torch.device("meta" if step % 3 == 2 else "cpu"):
+                    return [m(x).float()]
+
+            return train(model, loss_of, steps=8, compiled=compiled)
+
+        want = trained(lambda f: f)
+        self.assertEqual(differences(want, trained(in_pieces("90%"))), [])
+        self.assertGreaterEqual(len(isthmus.torch.report().steps), 2)
+
+    def test_a_refusal_within_a_measured_peak_is_the_programs(self):
+        torch.manual_seed(0)
+        model, x = Halves(), data()
+        function = in_pieces("5%")(model)
+        with self.assertRaisesRegex(isthmus.CannotBeMet, "the step runs 2 graphs"):
+            isthmus.torch.measured_peak(lambda: [function(x).backward() for _ in range(4)])
 
     def test_breaks_are_named(self):
         torch.manual_seed(0)

@@ -5,12 +5,49 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 from torch._guards import CompileContext, TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensor
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What the program has set for this thread and what tracing depends on: the casts of autocast are ops of the joint graph."""
+
+    autocast: dict[str, tuple[bool, torch.dtype]]
+    """By kind of device, whether autocast is on, and its type."""
+    dtype: torch.dtype
+
+    @classmethod
+    def current(cls) -> _Settings:
+        accelerator = torch.accelerator.current_accelerator()
+        kinds = {"cpu"} | ({accelerator.type} if accelerator is not None else set())
+        autocast = {kind: (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in sorted(kinds)}
+        return cls(autocast, torch.get_default_dtype())
+
+    def take(self) -> None:
+        for kind, (is_on, dtype) in self.autocast.items():
+            torch.set_autocast_enabled(kind, is_on)
+            torch.set_autocast_dtype(kind, dtype)
+        torch.set_default_dtype(self.dtype)
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """Has the block see these settings in place of the program's, and none of its inference mode and function modes, as while Dynamo compiles."""
+        before = _Settings.current()
+        modes = [torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())]
+        try:
+            with torch.inference_mode(False), torch.enable_grad():
+                self.take()
+                yield
+        finally:
+            before.take()
+            for mode in reversed(modes):
+                torch._C._push_on_torch_function_stack(mode)
 
 
 class Region:
@@ -22,10 +59,11 @@ class Region:
         # Fake tensors are kept in place of the real inputs, which would otherwise stay live.
         self.inputs = [n.meta.get("example_value", i) for n, i in zip(placeholders, inputs, strict=True)]
         self._context = TracingContext.try_get()
+        self._settings = _Settings.current()
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
-        with torch.enable_grad(), tracing(self._context):
+        with self._settings.taken(), tracing(self._context):
             yield
 
 

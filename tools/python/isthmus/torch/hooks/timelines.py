@@ -64,8 +64,8 @@ class Timeline:
             self._session.mark(self)
 
     def give_up(self) -> None:
-        """Ends the timeline early: it tells nothing then."""
-        self._has_ended = True
+        """Ends the timeline early, or forgets what was to be called after its end: it tells nothing then."""
+        self._then, self._has_ended = lambda: None, True
         if self._session is not None:
             self._session.leave(self)
 
