@@ -331,6 +331,24 @@ class Steps(unittest.TestCase):
         with self.assertRaisesRegex(isthmus.CannotBeMet, "the step runs 2 graphs"):
             isthmus.torch.measured_peak(lambda: [function(x).backward() for _ in range(4)])
 
+    def test_steps_that_compile_again_and_again_are_told(self):
+        class Counts(Halves):
+            count = 0
+
+            def forward(self, x):
+                self.count += 1
+                return super().forward(x * self.count)
+
+        model, x = Counts(2), data(16)
+        function = in_pieces(1 << 20)(model)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for step in range(6):
+                function(x).backward()
+                told = [str(w.message) for w in caught if "steps in a row have compiled" in str(w.message)]
+                self.assertEqual(len(told), step > 3)
+        self.assertIn("whether a budget of 1048576 is kept", told[0])
+
     def test_breaks_are_named(self):
         torch.manual_seed(0)
         model, x = Halves(), data()

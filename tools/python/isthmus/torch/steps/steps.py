@@ -37,6 +37,8 @@ _MOST_OVERTAKEN = 16
 _MOST_RETRACINGS = 4
 _MOST_CORRECTIONS = 1
 """How often a step whose measured peak is above its plan is planned again."""
+_MOST_COMPILING = 4
+"""How many steps in a row may compile graphs before it is told that none of them was measured."""
 _MOST_ENTRIES = 64
 """A step with more calls than these, of which none has a backward, is no training step."""
 
@@ -150,6 +152,7 @@ class Steps:
         """True: DistributedDataParallel may make its buckets anew before the first graph of a step, which is no need of every step."""
         self._last: GraphSequence | None = None
         self._followers: dict[GraphSequence | None, GraphSequence] = {}  # by the sequence of a step, that of the next one
+        self._compiling = 0  # the last steps that compiled graphs and that nothing promises to keep the budget
         self._runs_without_graphs = False  # a step without graphs was measured, and may go on
 
     @property
@@ -426,6 +429,7 @@ class Steps:
             return
         self._count += 1
         self._ended += 1
+        self._note_compiling(step)
         unknown = self.options.sizes.keys() - self._names
         if unknown and step.calls:
             self._warn_once(f"no graph has an argument '{sorted(unknown)[0]}', which the option sizes names: give the names that the compiled function has")
@@ -447,6 +451,16 @@ class Steps:
             if found.corrections < _MOST_CORRECTIONS:
                 self._make_plan(record, step, found)
             found.is_final = True
+
+    def _note_compiling(self, step: Step) -> None:
+        """Tells of steps that compile graphs again and again: such a step is not measured, and it is not planned as one."""
+        by_itself = len(step.calls) == 1 and step.calls[0].graph.unmet is None
+        self._compiling = self._compiling + 1 if step.compiles and not by_itself else 0
+        if self._compiling == _MOST_COMPILING:
+            self._warn_once(
+                f"{_MOST_COMPILING} steps in a row have compiled graphs, so it is not known yet whether a {self.options.asked} is kept: "
+                "a step is measured when it compiles nothing; TORCH_LOGS=recompiles shows why"
+            )
 
     def _is_final(self, sequence: GraphSequence | None) -> bool:
         """Returns True if a step of this sequence was measured within its plan, or nothing else can be tried."""
