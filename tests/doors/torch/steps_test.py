@@ -105,11 +105,11 @@ def data(rows=384):
     return torch.randn(rows, WIDTH)
 
 
-def in_pieces(budget, **options):
+def in_pieces(budget, dynamic=None, **options):
     """Returns a function for `train` that compiles a model in the pieces into which PyTorch cuts it, with one budget for all pieces."""
     torch.compiler.reset()
     isthmus.torch.reset()
-    return lambda f: torch.compile(f, backend=isthmus.torch.backend, options={"budget": budget, **options})
+    return lambda f: torch.compile(f, backend=isthmus.torch.backend, dynamic=dynamic, options={"budget": budget, **options})
 
 
 class Steps(unittest.TestCase):
@@ -323,6 +323,27 @@ class Steps(unittest.TestCase):
         want = trained(lambda f: f)
         self.assertEqual(differences(want, trained(in_pieces("90%"))), [])
         self.assertGreaterEqual(len(isthmus.torch.report().steps), 2)
+
+    def test_numbers_of_the_program(self):
+        """A number that changes from step to step is a tensor that the tracer reads, or a constant where an op needs a number."""
+        torch.manual_seed(0)
+
+        class Scales(Halves):
+            def forward(self, x):
+                x = self.first[0](x)
+                scale = x.detach().abs().max().item()
+                if self.kind == "factor":
+                    x = x * scale
+                else:
+                    x = torch.nn.functional.leaky_relu(x, scale)
+                return self.second[0](x).square().mean()
+
+        model, x = Scales(2), data(128)
+        for model.kind, dynamic in ("factor", None), ("factor", True), ("slope", None):
+            with self.subTest(kind=model.kind, dynamic=dynamic):
+                want = train(model, lambda m: [m(x)], steps=6)
+                got = train(model, lambda m: [m(x)], steps=6, compiled=in_pieces("100%", dynamic, effort=0.2))
+                self.assertEqual(differences(want, got), [])
 
     def test_a_refusal_within_a_measured_peak_is_the_programs(self):
         torch.manual_seed(0)

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._dynamo.symbolic_convert import TensorifyState
 from torch._guards import CompileContext, TracingContext, tracing
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,35 @@ class Region:
         self.gm = gm
         placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
         # Fake tensors are kept in place of the real inputs, which would otherwise stay live.
-        self.inputs = [n.meta.get("example_value", i) for n, i in zip(placeholders, inputs, strict=True)]
+        self._inputs = [n.meta.get("example_value", i) for n, i in zip(placeholders, inputs, strict=True)]
         self._context = TracingContext.try_get()
         self._settings = _Settings.current()
+        # Numbers of the program that Dynamo has made constants of. The tracer would ask Dynamo for them again.
+        self._fixed_floats = set(TensorifyState.force_specializations)
+
+    @property
+    def inputs(self) -> list[Any]:
+        mode = None if self._context is None else self._context.fake_mode
+        return self._inputs if mode is None else [_with_its_number(i, mode) for i in self._inputs]
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
-        with self._settings.taken(), tracing(self._context):
-            yield
+        before, TensorifyState.force_specializations = TensorifyState.force_specializations, set(self._fixed_floats)
+        try:
+            with self._settings.taken(), tracing(self._context):
+                yield
+        finally:
+            TensorifyState.force_specializations = before
+
+
+def _with_its_number(value: Any, mode: FakeTensorMode) -> Any:
+    """Returns an input for tracing in this mode. A number of the program comes as a tensor that holds the number's symbol, which the tracer's own copies
+    into another mode lose."""
+    if not isinstance(value, FakeTensor) or value.fake_mode is mode or not isinstance(value.item_memo, torch.SymFloat):
+        return value
+    copy = mode.from_tensor(value)
+    copy.item_memo = value.item_memo
+    return copy
 
 
 def break_after(gm: fx.GraphModule) -> str:

@@ -455,7 +455,8 @@ class Steps:
     def _note_compiling(self, step: Step) -> None:
         """Tells of steps that compile graphs again and again: such a step is not measured, and it is not planned as one."""
         by_itself = len(step.calls) == 1 and step.calls[0].graph.unmet is None
-        self._compiling = self._compiling + 1 if step.compiles and not by_itself else 0
+        is_bounded = self.has_bytes or 0 < (self.options.parsed.share or 0) < 1
+        self._compiling = self._compiling + 1 if is_bounded and step.compiles and not by_itself else 0
         if self._compiling == _MOST_COMPILING:
             self._warn_once(
                 f"{_MOST_COMPILING} steps in a row have compiled graphs, so it is not known yet whether a {self.options.asked} is kept: "
