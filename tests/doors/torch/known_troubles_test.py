@@ -151,6 +151,19 @@ class Troubles(unittest.TestCase):
         self.assertTrue(graphs[0].symbolic)
         self.assertTrue(any("symbolic sizes" in str(w.message) for w in heard))
 
+    def test_a_write_into_a_view_of_symbolic_sizes(self):
+        weight = torch.nn.Parameter(torch.linspace(-1, 1, 48).view(6, 8))
+
+        def function(x):
+            y = x * weight[: x.shape[0]]
+            y.as_strided((x.shape[0], 4), (8, 2)).mul_(2)
+            return y.square().sum()
+
+        call = torch.compile(function, backend=isthmus.torch.backend, dynamic=True, fullgraph=True, options={"budget": "100%"})
+        for rows in (3, 5):
+            want, got = (torch.autograd.grad(f(torch.ones(rows, 8)), weight)[0] for f in (function, call))
+            self.assertTrue(same(want, got))
+
     def test_backward_twice(self):
         """With retain_graph results are eager's; without it PyTorch's own error is raised."""
         layers = linears(4, 32)

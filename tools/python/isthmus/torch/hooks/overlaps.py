@@ -21,13 +21,16 @@ def refuse_overlapping_writes(graph: fx.Graph) -> None:
     and `expand`."""
     for node in graph.nodes:
         # The traced write computes all elements first and then stores each, so of several that share memory only one is changed.
-        if node.target is not _SCATTER or not _overlaps(node.args[2], node.args[3]):
+        if node.target is not _SCATTER:
+            continue
+        sizes, strides = ([sized(n.meta["val"] if isinstance(n, fx.Node) else n) for n in each] for each in node.args[2:4])
+        if not _overlaps(sizes, strides):
             continue
         *_, (_, writer) = node.meta.get("source_fn_stack") or [("", None)]
         if writer is not None and getattr(writer, "__name__", writer) != "as_strided_scatter":
             raise Unsupported(
-                f"'{getattr(writer, '__name__', writer)}' writes into a view of as_strided with sizes {list(node.args[2])} and strides "
-                f"{list(node.args[3])}, whose elements share memory: PyTorch traces such a write otherwise than it runs it; write into a copy of "
+                f"'{getattr(writer, '__name__', writer)}' writes into a view of as_strided with sizes {sizes} and strides "
+                f"{strides}, whose elements share memory: PyTorch traces such a write otherwise than it runs it; write into a copy of "
                 f"the view, or keep it out of what is compiled, with torch.compiler.disable for one"
             )
 
