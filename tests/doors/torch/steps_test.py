@@ -18,6 +18,7 @@ from unittest import mock  # noqa: E402
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
@@ -323,6 +324,36 @@ class Steps(unittest.TestCase):
         want = trained(lambda f: f)
         self.assertEqual(differences(want, trained(in_pieces("90%"))), [])
         self.assertGreaterEqual(len(isthmus.torch.report().steps), 2)
+
+    def test_graphs_within_checkpoints(self):
+        """Both runs of a checkpointed function take the same plan. The step is measured, and a budget that is not kept is refused."""
+
+        class Checkpointed(SameGraph):
+            def forward(self, x):
+                for each in self.blocks:
+                    x = checkpoint(each, x, use_reentrant=self.is_reentrant) + x
+                return x.square().mean()
+
+        def trained(budget):
+            torch.compiler.reset()
+            isthmus.torch.reset()
+            return train(model, lambda m: [m.compile_blocks(budget=budget)(x)])
+
+        torch.manual_seed(0)
+        model, x = Checkpointed(), data().requires_grad_()
+        for model.is_reentrant in False, True:
+            with self.subTest(is_reentrant=model.is_reentrant), warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                want = train(model, lambda m: [m(x)])
+                for budget in want.peak, "min":
+                    got = trained(budget)
+                    self.assertEqual(differences(want, got), [])
+                    self.assertLess(got.peak, want.peak)
+                self.assertEqual(any("reentrant checkpoint" in str(w.message) for w in heard), model.is_reentrant)
+        model.is_reentrant = False
+        peak = trained("min").peak
+        with self.assertRaisesRegex(isthmus.CannotBeMet, "run within torch.utils.checkpoint"):
+            trained(peak - 4096)
 
     def test_numbers_of_the_program(self):
         """A number that changes from step to step is a tensor that the tracer reads, or a constant where an op needs a number."""

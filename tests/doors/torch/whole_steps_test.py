@@ -12,6 +12,7 @@ command.with_python_of_torch()
 
 import contextlib  # noqa: E402
 import tempfile  # noqa: E402
+import threading  # noqa: E402
 import unittest  # noqa: E402
 import warnings  # noqa: E402
 from unittest import mock  # noqa: E402
@@ -404,6 +405,23 @@ class WholeSteps(unittest.TestCase):
         with self.assertRaises(ZeroDivisionError):
             loss.backward()
         self.assertFalse(torch.autograd._profiler_enabled())
+
+    def test_a_backward_in_another_thread_is_told(self):
+        isthmus.torch.reset()
+        torch.compiler.reset()
+        model, x = torch.nn.Linear(64, 64), torch.randn(64, 64)
+        call = torch.compile(model, backend=isthmus.torch.backend, options={"budget": "90%"})
+
+        def step():
+            thread = threading.Thread(target=call(x).square().mean().backward)
+            thread.start()
+            thread.join()
+
+        step()
+        with self.assertWarnsRegex(UserWarning, "in another thread .* a budget of 90% is not kept"):
+            step()
+        step()
+        self.assertGreater(isthmus.torch.measured_peak(step), 0)  # nothing else profiles by now
 
     def test_a_forward_that_nothing_follows_is_measured_until_a_reset(self):
         waiting = Training(Model, whole, "100%")

@@ -25,10 +25,11 @@ from torch._inductor.fx_passes.fusion_regions import is_fusible_node as is_fusib
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state  # noqa: E402
 from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch.utils.checkpoint import CheckpointPolicy  # noqa: E402
+from torch.utils.checkpoint import _StopRecomputationError as EndOfRecomputation  # noqa: E402
 from torch.utils.flop_counter import flop_registry  # noqa: E402
 
 from .allocations import Allocations, allocations_on_cpu, outside_of_tracing, unprofiled  # noqa: E402
-from .autograd import keeps_graph, kept_by, leaf_of, node_of_call, nodes_between  # noqa: E402
+from .autograd import is_in_backward, is_in_checkpoint, keeps_graph, kept_by, leaf_of, node_of_call, nodes_between  # noqa: E402
 from .calls import around_backwards, around_calls, uncompiled  # noqa: E402
 from .compilers import Boxed, Watch, aot_eager, compile_with_inductor, lays_out_convolutions, register  # noqa: E402
 from .graphs import (
@@ -50,7 +51,7 @@ from .overlaps import refuse_overlapping_writes  # noqa: E402
 from .ranks import buckets_follow, drops_late, is_under_ddp, store_of_ranks  # noqa: E402
 from .regions import Region, break_after, compilation, hints_of, is_tried_out, ranges_of  # noqa: E402
 from .symbols import has_backed_sizes, most_of, most_within, note_bounds, sized, taking_sizes, value_of  # noqa: E402
-from .timelines import Timeline, TimelineOnGpu, timeline  # noqa: E402
+from .timelines import Timeline, TimelineOnGpu, end_profile_if_over, timeline  # noqa: E402
 from .tracing import Traced, fake_mode, joint_graph  # noqa: E402
 
 __all__ = [

@@ -51,6 +51,17 @@ def kept_by(node: Any) -> Iterator[torch.Tensor]:
                     yield each.data
 
 
+def is_in_backward() -> bool:
+    return torch._C._current_graph_task_id() != -1
+
+
+def is_in_checkpoint() -> bool:
+    """Returns True within a function that torch.utils.checkpoint runs, in the forward, in which nothing is kept, or in the backward. A reentrant checkpoint
+    counts in the backward alone: without it the forward keeps no gradients."""
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    return is_in_backward() or hooks is not None and getattr(hooks[0], "__qualname__", "").startswith(("_checkpoint_hook.", "_recomputation_hook."))
+
+
 def leaf_of(node: Any) -> torch.Tensor | None:
     """Returns the leaf tensor into whose `grad` the node accumulates; None for other nodes."""
     return node.variable if type(node).__name__ == "AccumulateGrad" else None

@@ -58,6 +58,11 @@ class Timeline:
         """The largest number of live bytes."""
         return max([self.first_peak, *self.peaks])
 
+    @property
+    def is_of_another_thread(self) -> bool:
+        """True: the profiler sees nothing of what this thread does."""
+        return self._session is not None and not self._session.is_of_this_thread
+
     def mark(self) -> None:
         self._marks += 1
         if self._session is not None:
@@ -169,12 +174,23 @@ class _Session:
             torch.autograd._enable_profiler(*settings)  # type: ignore[attr-defined]
         torch.autograd.profiler._is_profiler_enabled = True
 
+    @property
+    def is_of_this_thread(self) -> bool:
+        return self._thread == threading.get_ident()
+
+    @classmethod
+    def end_if_over(cls) -> None:
+        """Ends a session of this thread whose timelines other threads have given up."""
+        if cls._open is not None and cls._open.is_of_this_thread and all(t._has_ended for t in cls._open.timelines):
+            cls._open._end()
+
     @classmethod
     def opened(cls) -> _Session | None:
         """Returns the session of this thread; None: another profiler runs."""
+        cls.end_if_over()
         if cls._open is None and not is_profiling():
             cls._open = cls()
-        return cls._open if cls._open is not None and cls._open._thread == threading.get_ident() else None
+        return cls._open if cls._open is not None and cls._open.is_of_this_thread else None
 
     def mark(self, timeline: Timeline) -> None:
         with torch.profiler.record_function(f"{_MARK}{id(timeline)}"):
@@ -191,7 +207,7 @@ class _Session:
         self._end()
 
     def _end(self) -> None:
-        if _Session._open is not self or threading.get_ident() != self._thread:
+        if _Session._open is not self or not self.is_of_this_thread:
             return
         _Session._open = None
         self._patches.close()
@@ -247,6 +263,8 @@ def _before(module: Any, name: str, call: Callable[[], None]) -> Iterator[None]:
 class TimelineOnGpu:
     """The same on the current GPU, from the allocator's counters. Which ops made what is not known there."""
 
+    is_of_another_thread = False
+
     def __init__(self) -> None:
         self.levels: list[int] = []
         self.peaks: list[int] = []
@@ -285,6 +303,11 @@ class TimelineOnGpu:
     @staticmethod
     def _current() -> int:
         return int(torch.cuda.memory_stats()["requested_bytes.all.current"])
+
+
+def end_profile_if_over() -> None:
+    """Ends the profile of steps that other threads have given up."""
+    _Session.end_if_over()
 
 
 def timeline() -> Timeline | TimelineOnGpu | None:

@@ -37,6 +37,12 @@ _MOST_OVERTAKEN = 16
 _MOST_RETRACINGS = 4
 _MOST_CORRECTIONS = 1
 """How often a step whose measured peak is above its plan is planned again."""
+_OUTSIDE = -1
+"""The position of a call that is not one of its step's."""
+_IN_CHECKPOINTS = (
+    "the graphs run within torch.utils.checkpoint, each by a plan of its own (compile the function that calls the checkpoints, or leave them out), and there is "
+    "no plan of the step"
+)
 _MOST_COMPILING = 4
 """How many steps in a row may compile graphs before it is told that none of them was measured."""
 _MOST_ENTRIES = 64
@@ -87,6 +93,8 @@ class Step:
     expected: GraphSequence | None = None
     """The sequence that followed the last time after that of the step before; None: not known. It tells apart steps that begin with the same
     graphs."""
+    has_checkpoints: bool = False
+    """A graph ran within a checkpoint of the program."""
     entries: int = 0
     """The calls of compiled functions."""
     places: outside.Places = field(default_factory=outside.Places)
@@ -152,6 +160,7 @@ class Steps:
         """True: DistributedDataParallel may make its buckets anew before the first graph of a step, which is no need of every step."""
         self._last: GraphSequence | None = None
         self._followers: dict[GraphSequence | None, GraphSequence] = {}  # by the sequence of a step, that of the next one
+        self._is_in_threads = False  # a backward ended in another thread than its forward began: steps cannot be measured
         self._compiling = 0  # the last steps that compiled graphs and that nothing promises to keep the budget
         self._runs_without_graphs = False  # a step without graphs was measured, and may go on
 
@@ -201,8 +210,9 @@ class Steps:
             yield
         finally:
             self._depth -= 1
-        if self._step is not None and sys.exc_info()[1] is not before:
-            self._step.stop_watching()  # the call has raised an exception, of which PyTorch tells a context nothing
+        raised = sys.exc_info()[1]  # PyTorch tells a context nothing of an exception
+        if self._step is not None and raised is not before and not isinstance(raised, hooks.EndOfRecomputation):
+            self._step.stop_watching()
         if self._depth == 0 and self._step is not None and self._step.had_backward:
             self._stop(self._step)  # the function has run the backward itself
 
@@ -212,6 +222,11 @@ class Steps:
         if function in self._refused:
             raise self._refused[function]
         if self._step is None:
+            if hooks.is_in_backward():
+                self._warn_once(
+                    "the first graph of a step with gradients runs in the backward, as within a reentrant checkpoint: what the forward keeps is not known, "
+                    f"so it may be that a {self.options.asked} is not kept; checkpoint(..., use_reentrant=False) has no such limit"
+                )
             self._step = self._begun(function)
         self._step.entries += 1
         if self._step.entries > _MOST_ENTRIES and not self._step.calls:
@@ -255,7 +270,7 @@ class Steps:
         self.look_at_device()
         step = Step(function, self._ended, expected=self._followers.get(self._last), places=outside.Places(self._began_us))
         is_recorded = self._may_plan and (self._grown or not self._is_final(step.expected))
-        step.to_watch = is_recorded or self._is_measured()
+        step.to_watch = not self._is_in_threads and (is_recorded or self._is_measured())
         step.to_record = is_recorded
         if not self.is_under_ddp:
             self._watch(step)
@@ -277,6 +292,9 @@ class Steps:
         if self._depth == 0:  # the graph was not compiled by torch.compile
             self._enter(self)
         step = self._step = self._step or self._begun(self)
+        if hooks.is_in_checkpoint():
+            step.has_checkpoints = True
+            return self._outside(graph)
         if not step.calls:
             self._note_inputs(arguments)
         self._watch(step)
@@ -284,6 +302,11 @@ class Steps:
         step.calls.append(call)
         self._arguments = arguments if step.recorder is not None else ()
         return call
+
+    def _outside(self, graph: Graph) -> Call:
+        """Returns a call within a checkpoint of the program, which is no part of the step's plan: it counts as ops between graphs do. Both runs of such a
+        function must save the same tensors, so they take the same variant."""
+        return Call(graph, _OUTSIDE, graph.least() if self.has_bytes else graph.by_itself(), sizes=dict(graph.sizes))
 
     def _variant(self, graph: Graph, step: Step) -> Variant:
         position = len(step.calls)
@@ -351,7 +374,7 @@ class Steps:
     @contextlib.contextmanager
     def forward(self, graph: Graph, arguments: list[Any]) -> Iterator[list[Any]]:
         recorder = self._step.recorder if self._step is not None else None
-        if recorder is None or self.current is None or self.current.graph is not graph:
+        if recorder is None or self.current is None or self.current.graph is not graph or self.current.position == _OUTSIDE:
             yield []
             return
         between, self._arguments = hooks.nodes_between(self._arguments), ()
@@ -399,7 +422,13 @@ class Steps:
     def _stop(self, step: Step) -> None:
         """Ends the measurement of a step, and raises what ranks refuse, unless a backward is to come."""
         if not step.has_others:
-            if step.timeline is not None:
+            if step.timeline is not None and step.timeline.is_of_another_thread:
+                step.stop_watching()
+                self._is_in_threads = True
+                self._warn_once(
+                    f"the backward of a step ends in another thread than its forward began, so it is not measured: it may be that a {self.options.asked} is not kept"
+                )
+            elif step.timeline is not None:
                 step.timeline.end(lambda: self._judge(step))
             self._listen(step)
 
@@ -422,6 +451,7 @@ class Steps:
     def _end(self, step: Step) -> None:
         """Ends the step: plans it if it was recorded and needs a plan."""
         self._step = None
+        hooks.end_profile_if_over()
         if step.timeline is not None:
             step.timeline.end(lambda: self._judge(step))
         record = step.recorder.end() if step.recorder is not None else None
@@ -552,10 +582,12 @@ class Steps:
         if budget.bytes is not None and timeline.peak <= budget.bytes or budget.share is not None and budget.share >= 1:
             return
         why = outside.uncompiled(step.places)
-        said = f"""a {self.options.asked} cannot be met: PyTorch has compiled nothing of the step, which takes {timeline.peak} bytes ({
+        what = _IN_CHECKPOINTS if step.has_checkpoints else "PyTorch has compiled nothing of the step"
+        said = f"""a {self.options.asked} cannot be met: {what}, which takes {timeline.peak} bytes ({
             reports.in_mib(timeline.peak)}) {outside.of_timeline(timeline, step.places)}{why}"""
         if budget.bytes is None and budget.share is None:  # the least peak that can be had
-            self._warn_once(said.replace("cannot be met", "changes nothing"))
+            if not step.has_checkpoints:
+                self._warn_once(said.replace("cannot be met", "changes nothing"))
             return
         self._refuse(step, CannotBeMet(said))
 
