@@ -406,6 +406,14 @@ class WholeSteps(unittest.TestCase):
             loss.backward()
         self.assertFalse(torch.autograd._profiler_enabled())
 
+    def test_a_measured_peak_may_be_of_many_steps(self):
+        isthmus.torch.reset()
+        torch.compiler.reset()
+        model, x = layers(), torch.randn(ROWS, WIDTH)
+        call = torch.compile(model, backend=isthmus.torch.backend, options={"budget": 64 << 20})
+        peaks = [isthmus.torch.measured_peak(lambda: [call(x).square().mean().backward() for _ in range(20)]) for _ in range(2)]
+        self.assertGreater(peaks[1], 0)
+
     def test_a_backward_in_another_thread_is_told(self):
         isthmus.torch.reset()
         torch.compiler.reset()

@@ -19,7 +19,7 @@ def measured_peak(step: Callable[[], Any], device: str | torch.device = "cpu") -
     Run one or two steps before this one, so that nothing is compiled during it.
     """
     if torch.device(device).type == "cpu":
-        timeline = hooks.Timeline.begun()
+        timeline = hooks.Timeline.begun(will_end=True)
         if timeline is not None:
             try:
                 step()

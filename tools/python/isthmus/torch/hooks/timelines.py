@@ -39,16 +39,16 @@ class Timeline:
         self._session: _Session | None = None
         self._marks = 0
         self._then: Callable[[], None] = lambda: None
-        self._has_ended = False
+        self._has_ended = self._will_end = False
 
     @classmethod
-    def begun(cls) -> Timeline | None:
-        """Returns a timeline that begins now; None: the program profiles itself."""
+    def begun(cls, *, will_end: bool = False) -> Timeline | None:
+        """Returns a timeline that begins now; None: the program profiles itself. will_end: somebody ends it for certain, which is not known of steps."""
         session = _Session.opened()
         if session is None:
             return None
         made = cls()
-        made._session = session
+        made._session, made._will_end = session, will_end
         session.timelines.append(made)
         made.mark()
         return made
@@ -199,7 +199,8 @@ class _Session:
     def leave(self, timeline: Timeline) -> None:
         """Ends the session if the timeline is the first one, or if so many later ones have ended that the first one is taken for one that nobody will
         end, as that of a step without a backward, of a function that the program has dropped."""
-        if timeline is self.timelines[0] or sum(t._has_ended for t in self.timelines) >= _MOST_WITHIN:
+        first = self.timelines[0]
+        if timeline is first or not first._will_end and sum(t._has_ended for t in self.timelines) >= _MOST_WITHIN:
             self._end()
 
     def give_up(self) -> None:
