@@ -8,6 +8,7 @@ function bytesText(bytes) {
 }
 
 function timeText(us) {
+  if (us === 0) return "0";
   if (us < 1000) return us.toFixed(us < 10 ? 2 : 1) + " us";
   if (us < 1e6) return (us / 1000).toFixed(us < 1e5 ? 2 : 1) + " ms";
   return (us / 1e6).toFixed(2) + " s";
