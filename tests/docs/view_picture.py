@@ -1,9 +1,11 @@
-"""Draws the pictures of docs/view.md: the page of a U-Net within 60 % of its memory, and the page of a small GPT-2 on two devices. Run it by hand, with Chromium:
+"""Draws the pictures of docs/view.md and docs/stages.md: the page of a U-Net within 60 % of its memory, the page of a small GPT-2 on
+two devices, and the picture of its schedule. Run it by hand, with Chromium:
 
     python3 tests/docs/view_picture.py bazel-bin/tools/isthmus docs
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +22,7 @@ PIPELINE = ["gpt2.isth", "--loss=cross_entropy", "--threads=1", "--stages=2", "-
 UNET = ["unet.isth", "--loss=cross_entropy", "--budget=60%"]
 COMMANDS = [
     ["zoo", "unet", "-o", "unet.isth"], ["view", *UNET, "-o", "unet.html"], GPT2, ["view", *PIPELINE, "-o", "pipeline.html"],
+    ["opt", *PIPELINE, "--timeline=schedule.svg"],
 ]
 # Selects the largest tensor that is saved at the peak.
 SAVED = """(() => { const v = isthmusView, s = v.shared.step;
@@ -48,3 +51,4 @@ with tempfile.TemporaryDirectory() as folder, chromium.Browser(1200, 860) as bro
     browser.prefer("light")
     draw(browser, os.path.join(folder, "unet.html"), SAVED, os.path.join(docs, "view.png"))
     draw(browser, os.path.join(folder, "pipeline.html"), RECOMPUTED, os.path.join(docs, "view_stages.png"))
+    shutil.copyfile(os.path.join(folder, "schedule.svg"), os.path.join(docs, "schedule.svg"))
