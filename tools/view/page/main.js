@@ -19,8 +19,7 @@ class View {
     this.comparison = new Comparison(this.shared, this.card, facts, this.other);
     this.search = new Search(this.shared, this.graph);
     this.keys = new Keys(this);
-    this.everyShared.forEach((shared, place) => shared.listen(what => this.changed(what, place)));
-    this.theme.listener = () => this.themed();
+    this.listenToChanges();
     this.listenToButtons();
     if (isStaged) showStagesSummary(facts);
     else showSummary(facts, this.shared.step, this.other);
@@ -40,6 +39,12 @@ class View {
     this.profile = new ProfilePanel(canvasOf("profile"), shared, theme,
       {kinds: facts.kinds, budget: facts.budget_bytes, other: this.other, inStep: this.inStep});
     this.arena = new ArenaPanel(canvasOf("arena"), shared, theme, facts.kinds);
+  }
+
+  // Apart from the constructor, whose packed data these functions would keep in memory.
+  listenToChanges() {
+    this.everyShared.forEach((shared, place) => shared.listen(what => this.changed(what, place)));
+    this.theme.listener = () => this.themed();
   }
 
   modulesOf(step) {
