@@ -207,9 +207,3 @@ class StepPanel extends Panel {
 
 // The next power of two, so that an axis has round figures.
 function niceBytes(bytes) { return 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(1, bytes)))); }
-
-// The next of 1, 2, 5, 10, 20 ...
-function niceCount(count) {
-  const scale = 10 ** Math.floor(Math.log10(Math.max(1, count)));
-  return [1, 2, 5, 10].find(f => f * scale >= count) * scale;
-}

@@ -42,12 +42,6 @@ function snapshotChips(s, where) {
   return chips;
 }
 
-function swatchElement(colour) {
-  const s = element("span", {class: "swatch"});
-  s.style.background = colour;
-  return s;
-}
-
 // The kinds of live bytes that one of the steps has; `other`: drawn beside them, or null.
 function showLegend(place, facts, steps, theme, other) {
   place.replaceChildren(

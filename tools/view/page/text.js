@@ -52,6 +52,12 @@ function element(tag, attributes, ...children) {
   return e;
 }
 
+function swatchElement(colour) {
+  const s = element("span", {class: "swatch"});
+  s.style.background = colour;
+  return s;
+}
+
 // A name in an element of its own, so that its direction does not spread.
 function nameElement(name) { return element("bdi", {class: "name", title: shownName(name)}, shownName(name)); }
 
