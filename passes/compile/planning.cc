@@ -136,6 +136,8 @@ private:
     if (o_.ways.chunk && !out_.wasInterrupted)
       if (llvm::Error e = inChunks(*found, options))
         return e;
+    // With chunks the problem is another one; all prices are shares of the step as it was given.
+    found->plan.baseline = baseline;
     figures().lowerBoundBytes = found->plan.lowestPeak;
     setSmallest(figures(), found->plan);
     if ((o_.findsKnee || !found->plan.isWithin) && !out_.wasInterrupted)

@@ -16,19 +16,18 @@ llvm::StringRef liveKindText(LiveKind k) {
                                                             "parameter gradients",
                                                             "other outputs",
                                                             "workspace",
-                                                            "other"};
+                                                            "other",
+                                                            "received"};
   return kTexts[size_t(k)];
 }
 
-LiveKind LiveSets::kind(const Graph &g, const GraphProblem &p, size_t instance) const {
-  const plan::Instance &c = instances[instance];
-  if (c.isOutput)
-    return kindByUse(g, p, instance);
-  switch (g.node(p.nodeOf(c.made.op)).from.kind) {
+// The kind that follows from what the maker stands for; none if its use decides.
+static std::optional<LiveKind> kindByMaker(const Node &maker) {
+  switch (maker.from.kind) {
   case StandIn::Clone:
     return LiveKind::Recomputed;
   case StandIn::Transfer:
-    return LiveKind::Fetched;
+    return maker.op->is(kReceive) ? LiveKind::Received : LiveKind::Fetched;
   case StandIn::Inverse:
   case StandIn::Helper:
     return LiveKind::Rebuilt;
@@ -40,20 +39,41 @@ LiveKind LiveSets::kind(const Graph &g, const GraphProblem &p, size_t instance) 
   case StandIn::None:
     break;
   }
-  return kindByUse(g, p, instance);
+  return std::nullopt;
+}
+
+LiveKind LiveSets::kind(const Graph &g, const GraphProblem &p, size_t instance) const {
+  const plan::Instance &c = instances[instance];
+  const std::optional<LiveKind> k = kindByMaker(g.node(p.nodeOf(c.made.op)));
+  return k && !c.isOutput ? *k : kindByUse(g, p, instance);
+}
+
+LiveKind LiveSets::kind(const WholeNodes &w, const GraphProblem &p, size_t instance) const {
+  const plan::Instance &c = instances[instance];
+  const Node &maker = w.whole.node(w.of[p.nodeOf(c.made.op).index]);
+  const std::optional<LiveKind> k = kindByMaker(maker);
+  if (k && *k != LiveKind::Chunked && !c.isOutput)
+    return *k;
+  return kindByUse(instance, maker,
+                   [&](uint32_t step) -> const Node & { return w.whole.node(w.of[step]); });
 }
 
 LiveKind LiveSets::kindByUse(const Graph &g, const GraphProblem &p, size_t instance) const {
+  return kindByUse(instance, g.node(p.nodeOf(instances[instance].made.op)),
+                   [&](uint32_t step) -> const Node & { return g.node(NodeId(step)); });
+}
+
+template <typename NodeAt>
+LiveKind LiveSets::kindByUse(size_t instance, const Node &n, NodeAt node) const {
   const plan::Instance &c = instances[instance];
-  const Node &n = g.node(p.nodeOf(c.made.op));
   if (c.isOutput)
     return n.phase == Phase::Backward ? LiveKind::ParameterGradient : LiveKind::OtherOutput;
   if (n.phase == Phase::Backward)
     return LiveKind::ActivationGradient;
   if (n.phase == Phase::Update)
     return LiveKind::Other;
-  bool isSaved = llvm::any_of(
-      c.uses, [&](uint32_t step) { return g.node(NodeId(step)).phase == Phase::Backward; });
+  bool isSaved =
+      llvm::any_of(c.uses, [&](uint32_t step) { return node(step).phase == Phase::Backward; });
   return isSaved ? LiveKind::Saved : LiveKind::Passing;
 }
 

@@ -19,9 +19,10 @@ enum class LiveKind : uint8_t {
   ParameterGradient,  // made by a backward node, an output
   OtherOutput,        // made by another node, an output: the loss, new running averages
   Workspace,
-  Other // made by an update node, not an output
+  Other,   // made by an update node, not an output
+  Received // of another device
 };
-constexpr size_t kNumLiveKinds = 12;
+constexpr size_t kNumLiveKinds = 13;
 llvm::StringRef liveKindText(LiveKind k); // "saved activations"
 
 struct LiveTensor {
@@ -40,6 +41,13 @@ struct PeakContents {
   std::vector<LiveTensor> tensors; // largest first
 };
 
+// A part of a graph on one device (passes/stages/programs.h) does not say what its nodes stand for;
+// the graph does. Node i of the part is the node `of[i]` of the graph.
+struct WholeNodes {
+  const Graph &whole;
+  std::vector<NodeId> of;
+};
+
 // The instances of storages and the live bytes while each node runs. Nodes run once each, in the
 // order of the graph.
 struct LiveSets {
@@ -51,9 +59,16 @@ struct LiveSets {
     return g.node(p.nodeOf(made.op)).result(made.output);
   }
   LiveKind kind(const Graph &g, const GraphProblem &p, size_t instance) const;
+  // The same in a part of a graph, where all is in micro-batches: parts of values are of the kind
+  // of the values.
+  LiveKind kind(const WholeNodes &whole, const GraphProblem &p, size_t instance) const;
   // The kind by the node's phase and the readers alone, whatever the node stands for.
   LiveKind kindByUse(const Graph &g, const GraphProblem &p, size_t instance) const;
   PeakContents peak(const Graph &g, const GraphProblem &p) const;
+
+private:
+  template <typename NodeAt>
+  LiveKind kindByUse(size_t instance, const Node &maker, NodeAt node) const;
 };
 
 // `p` is the problem of `g`.

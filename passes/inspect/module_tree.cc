@@ -1,5 +1,6 @@
 #include "passes/inspect/module_tree.h"
 
+#include "ir/provenance.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
@@ -114,9 +115,10 @@ llvm::StringRef homeName(const Graph &g, NodeId id) {
   while (g.node(id).isClone())
     id = g.node(id).from.origin;
   const Node &n = g.node(id);
-  const ValueId v = n.isRestoring() ? n.from.restores : n.firstResult;
+  const ValueId v = n.isRestoring() ? originalValue(g, n.firstResult) : n.firstResult;
+  const NodeId maker = g.value(v).def;
   llvm::StringRef name = g.valueName(v);
-  if (n.phase == Phase::Backward && !n.isRestoring()) // as differentiation names its nodes
+  if (maker && g.node(maker).phase == Phase::Backward) // as differentiation names its nodes
     name.consume_front("d.");
   return name;
 }
@@ -127,7 +129,7 @@ ModuleTree modulesOf(llvm::ArrayRef<ModulePath> paths, size_t mostChildren,
 }
 
 // Forward nodes decide the order, wherever a plan has put what belongs to them.
-ModuleTree modulesOf(const Graph &g, size_t mostChildren) {
+std::vector<ModulePath> modulePathsOf(const Graph &g) {
   std::vector<ValueId> gradientOf(g.numValues()); // what an output is the gradient or next state of
   for (size_t i = 0; i < g.outputs().size(); ++i)
     if (g.role(i).kind != OutputKind::Result)
@@ -140,7 +142,11 @@ ModuleTree modulesOf(const Graph &g, size_t mostChildren) {
     paths.push_back({of ? g.valueName(of) : homeName(g, NodeId(i)),
                      n.phase == Phase::Forward && !n.isStandIn()});
   }
-  return modulesOf(paths, mostChildren);
+  return paths;
+}
+
+ModuleTree modulesOf(const Graph &g, size_t mostChildren) {
+  return modulesOf(modulePathsOf(g), mostChildren);
 }
 
 } // namespace isthmus

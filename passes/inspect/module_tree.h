@@ -37,6 +37,7 @@ struct ModulePath {
 ModuleTree modulesOf(llvm::ArrayRef<ModulePath> paths,
                      size_t mostChildren = ModuleTree::kMostChildren,
                      llvm::StringRef dividers = "./");
+std::vector<ModulePath> modulePathsOf(const Graph &g); // by node
 ModuleTree modulesOf(const Graph &g, size_t mostChildren = ModuleTree::kMostChildren);
 
 // The name by which a node is sorted into modules: that of the value that it belongs to.

@@ -51,7 +51,8 @@ uint32_t Timeline::peakNode() const {
   return uint32_t(std::max_element(live.begin(), live.end()) - live.begin());
 }
 
-llvm::Expected<Timeline> timelineOf(const Graph &g, const Layout *layout, const Target &target) {
+llvm::Expected<Timeline> timelineOf(const Graph &g, const Layout *layout, const Target &target,
+                                    const WholeNodes *whole) {
   auto p = extractProblem(g, target);
   if (!p)
     return p.takeError();
@@ -65,8 +66,8 @@ llvm::Expected<Timeline> timelineOf(const Graph &g, const Layout *layout, const 
       continue;
     out.readers[v.index] = sets.instances[i].uses;
     const int64_t offset = layout ? layout->valueOffset[v.index] : Layout::kPersistent;
-    out.add(Block{v, g.value(v).def, sets.kind(g, *p, i), offset}, sets.instances[i],
-            sets.instances);
+    const LiveKind kind = whole ? sets.kind(*whole, *p, i) : sets.kind(g, *p, i);
+    out.add(Block{v, g.value(v).def, kind, offset}, sets.instances[i], sets.instances);
   }
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const plan::Op &op = p->problem.ops[p->opOf(NodeId(i))];

@@ -43,8 +43,9 @@ struct Timeline {
   void finish(size_t numNodes);
 };
 
-// `layout` is that of `g` on the target; null if offsets do not matter. Errors: a node that the
-// target cannot run.
-llvm::Expected<Timeline> timelineOf(const Graph &g, const Layout *layout, const Target &target);
+// `layout` is that of `g` on the target; null if offsets do not matter. `whole`: `g` is a part of a
+// graph. Errors: a node that the target cannot run.
+llvm::Expected<Timeline> timelineOf(const Graph &g, const Layout *layout, const Target &target,
+                                    const WholeNodes *whole = nullptr);
 
 } // namespace isthmus

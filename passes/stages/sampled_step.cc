@@ -304,7 +304,7 @@ private:
     Message &m = messageOf(s, batch);
     switch (e.kind) {
     case TaskSteps::Event::Send:
-      m.complete = clock_.send(place, s.to, s.bytes);
+      m.complete = clock_.send(place, s.to, s.bytes).end;
       ++out_.messages;
       ++out_.nodes; // the wait for it
       ++out_.nodesOf[place];

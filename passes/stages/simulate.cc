@@ -25,12 +25,13 @@ void StepClock::compute(uint32_t place, double seconds) {
   p.busy += seconds / speeds_[place];
 }
 
-double StepClock::send(uint32_t from, uint32_t to, int64_t bytes) {
+NodeTime StepClock::send(uint32_t from, uint32_t to, int64_t bytes) {
   const auto [it, isNew] = links_.try_emplace({from, to});
   if (isNew)
     it->second.times = machine_.linkOf(devices_[from], devices_[to]);
-  double &free = it->second.free;
-  return free = std::max(free, now(from)) + it->second.times.secondsOf(bytes);
+  const double begin = std::max(it->second.free, now(from));
+  it->second.free = begin + it->second.times.secondsOf(bytes);
+  return {begin, it->second.free};
 }
 
 void StepClock::wait(uint32_t place, double until) {
@@ -51,12 +52,18 @@ StepTimes simulateStep(const Graph &g, const Target &t, const Machine &machine) 
   StepClock clock(places.names(), machine);
   std::vector<double> complete(g.numNodes(), 0); // by send: when its message has arrived
   std::vector<double> taken(g.numNodes(), 0);    // by send: when it was received
+  std::vector<NodeTime> nodes(g.numNodes());
+  std::vector<MessageTime> messages;
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
     const uint32_t place = places.of(NodeId(i));
+    nodes[i].begin = clock.now(place);
     if (n.op->is(kSend)) {
       const uint32_t to = places.find(n.attrs.getString("to")).value_or(place);
-      complete[i] = clock.send(place, to, g.type(n.operands[0]).bytes());
+      const int64_t bytes = g.type(n.operands[0]).bytes();
+      const NodeTime onLink = clock.send(place, to, bytes);
+      messages.push_back({NodeId(i), place, to, bytes, onLink.begin, onLink.end});
+      complete[i] = onLink.end;
     } else if (n.op->is(kReceive)) {
       if (!n.operands.empty())
         taken[g.value(n.operands[0]).def.index] = clock.now(place);
@@ -69,8 +76,12 @@ StepTimes simulateStep(const Graph &g, const Target &t, const Machine &machine) 
     } else {
       clock.compute(place, t.seconds(g.call(NodeId(i))));
     }
+    nodes[i].end = clock.now(place);
   }
-  return clock.times();
+  StepTimes out = clock.times();
+  out.nodes = std::move(nodes);
+  out.messages = std::move(messages);
+  return out;
 }
 
 } // namespace isthmus

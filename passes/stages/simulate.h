@@ -1,6 +1,7 @@
 // The time of a step over several devices, by the costs of its nodes.
 #pragma once
 
+#include "ir/graph.h"
 #include "ir/target.h"
 #include "passes/stages/machine.h"
 #include "llvm/ADT/DenseMap.h"
@@ -14,9 +15,24 @@ struct PlaceTimes {
   double busy = 0;  // computing
   double end = 0;   // when its last node is done
 };
+// When a device runs a node, in seconds from the beginning of the step. Sends, receives and views
+// take no time of it; a wait ends when its message is there.
+struct NodeTime {
+  double begin = 0, end = 0;
+};
+// A message on its link.
+struct MessageTime {
+  NodeId send;
+  uint32_t from = 0, to = 0; // places
+  int64_t bytes = 0;
+  double begin = 0, end = 0;
+};
 struct StepTimes {
   std::vector<PlaceTimes> places;
   double seconds = 0;
+  // Of a graph that was simulated node by node; else empty.
+  std::vector<NodeTime> nodes;
+  std::vector<MessageTime> messages; // in the order of their sends
   // The share of the devices' time in which they wait.
   double bubble() const;
 };
@@ -29,8 +45,8 @@ public:
   double now(uint32_t place) const { return places_[place].end; }
   // `seconds` are those of the target.
   void compute(uint32_t place, double seconds);
-  // Returns when the message will have arrived. It takes the link behind those before it.
-  double send(uint32_t from, uint32_t to, int64_t bytes);
+  // When the message takes the link, behind those before it.
+  NodeTime send(uint32_t from, uint32_t to, int64_t bytes);
   void wait(uint32_t place, double until);
 
   StepTimes times() const;

@@ -4,7 +4,9 @@ import json
 import math
 import os
 import random
+import re
 import unittest
+from xml.etree import ElementTree
 
 import command
 from cli_cases import Case
@@ -319,6 +321,33 @@ class Explained(Stages):
             self.assertRegex(r.err, r"a plan that adds 1\.0 % of the step's cost at most was not found: this one adds \d+\.\d %; give --max-added=")
 
 
+class Timeline(Stages):
+    def test_the_picture_of_a_schedule(self):
+        """Bars take up the time in which devices compute, and each message is a line."""
+        model = self.net("gpt2")
+        r = self.report("opt", model, LOSS, ONE, "--stages=2", "--microbatches=4", "--checkpoint=always", "--schedule=1f1b", "--timeline=t.svg")
+        svg = ElementTree.fromstring(self.read("t.svg"))
+        name = "{http://www.w3.org/2000/svg}"
+        self.assertEqual(set(re.findall(rb"https?://[^\"]*", self.read("t.svg"))), {b"http://www.w3.org/2000/svg"})
+        texts = [t.text for t in svg.iter(name + "text")]
+        self.assertLessEqual({"cpu:0", "cpu:1", "forward", "backward", "recompute"}, set(texts))
+        self.assertEqual(len([p for p in svg.iter(name + "path") if p.get("class") == "message"]), r["messages"])
+        busy = sum(s["busy_seconds"] for s in r["stages"]) / r["predicted_step_seconds"]
+        grounds = [x for x in svg.iter(name + "rect") if x.get("class") == "wait"]
+        bars = [g.find(name + "rect") for g in svg.iter(name + "g")]
+        drawn = sum(float(b.get("width")) for b in bars) / float(grounds[0].get("width"))
+        self.assertAlmostEqual(drawn, busy, delta=0.02 * busy)
+        for batch in "1234":
+            self.assertTrue(any(g.find(name + "title").text.startswith(f"recompute of micro-batch {batch}, ") for g in svg.iter(name + "g")))
+
+    def test_one_device_and_refusals(self):
+        model = self.net("mlp")
+        self.run_ok("opt", model, LOSS, ONE, "--policy=memory", "--timeline=t.svg")
+        self.assertIn(b">cpu:0</text>", self.read("t.svg"))
+        r = self.fails_with(2, "opt", model, LOSS, "--timeline=t.png")
+        self.assertIn(".svg, got 't.png'", r.err)
+
+
 class Refusals(Stages):
     def test_what_options_expect(self):
         model = self.net("mlp")
@@ -350,10 +379,9 @@ class Refusals(Stages):
 
     def test_verbs_that_look_at_one_device(self):
         model = self.net("mlp")
-        for verb, out in (("view", "out.html"), ("profile", "out.json")):
-            r = self.fails_with(2, verb, model, LOSS, "--stages=2", "--microbatches=2", "-o", out)
-            self.assertIn("looks at the step of one device, and this one runs on 2", r.err)
-            self.assertFalse(os.path.exists(self.path(out)))
+        r = self.fails_with(2, "profile", model, LOSS, "--stages=2", "--microbatches=2", "-o", "out.json")
+        self.assertIn("looks at the step of one device, and this one runs on 2", r.err)
+        self.assertFalse(os.path.exists(self.path("out.json")))
 
     def test_files_that_would_wait_for_ever(self):
         text = """isthmus 2

@@ -87,6 +87,12 @@ class InChromium(Case):
         number, near = kib(text)
         self.assertLessEqual(abs(number - expected), near, text)
 
+    def has_colour(self, panel, colour):
+        return self.value(f"""(() => {{
+            const p = isthmusView.{panel}, d = p.context.getImageData(0, 0, p.canvas.width, p.canvas.height).data;
+            const [r, g, b] = rgbOf({colour!r});
+            for (let i = 0; i < d.length; i += 4) if (d[i] === r && d[i + 1] === g && d[i + 2] === b) return true; return false }})()""")
+
 
 class Page(InChromium):
     def test_what_it_shows_is_what_the_report_says(self):
@@ -116,12 +122,6 @@ class Page(InChromium):
         # The picture has the colour of the kind.
         colour = self.value(f"isthmusView.theme.kind({data.head['kinds'].index(kind)})")
         self.assertTrue(any(self.has_colour(panel, colour) for panel in ("profile", "arena")), kind)
-
-    def has_colour(self, panel, colour):
-        return self.value(f"""(() => {{
-            const p = isthmusView.{panel}, d = p.context.getImageData(0, 0, p.canvas.width, p.canvas.height).data;
-            const [r, g, b] = rgbOf({colour!r});
-            for (let i = 0; i < d.length; i += 4) if (d[i] === r && d[i + 1] === g && d[i + 2] === b) return true; return false }})()""")
 
     def test_the_heaviest_node_of_any_stretch(self):
         self.unet("--policy=memory")
@@ -314,10 +314,10 @@ class Page(InChromium):
         self.assertIn("Segments", self.texts("#arena h2")[0])
         rows = self.value("Array.from(document.querySelectorAll('.kinds tr'), r => [+r.dataset.kind, +r.dataset.bytes])")
         peak = max(allocator.known, key=sum)
-        self.assertEqual({k: b for k, b in rows}, {12 + i: b for i, b in enumerate(peak) if b})
-        self.assertTrue(self.has_colour("arena", self.value("isthmusView.theme.kind(14)")))
+        self.assertEqual({k: b for k, b in rows}, {13 + i: b for i, b in enumerate(peak) if b})
+        self.assertTrue(self.has_colour("arena", self.value("isthmusView.theme.kind(15)")))
         # A rectangle tells the line that asked for it, and the event that freed it.
-        self.value("""(s => isthmusView.shared.select({block: Array.from(s.blocks.kind).findIndex((kind, i) => kind === 12
+        self.value("""(s => isthmusView.shared.select({block: Array.from(s.blocks.kind).findIndex((kind, i) => kind === 13
             && s.valueName(s.blocks.value[i] - 1).startsWith("model.py:31") && s.readersOf(s.blocks.value[i] - 1).length)}))(isthmusView.shared.step)""")
         rows = self.pairs("#card tr", "[e.children[0].textContent, e.children[1].textContent]")
         self.assertEqual(self.texts("#card h2"), ["model.py:31 forward"])
@@ -383,6 +383,120 @@ class Page(InChromium):
         self.run_ok("zoo", *UNET, "-o", "unet.isth")
         self.browser.events.clear()
         self.show("unet.isth")
+        self.check_quiet()
+
+
+class Staged(InChromium):
+    """The page of a step over several devices."""
+
+    def pipeline(self, *options):
+        self.run_ok("zoo", "gpt2", "--depth=4", "--width=32", "--heads=4", "--batch=8", "--tokens=16", "--vocab=100", "-o", "gpt2.isth")
+        return self.show("gpt2.isth", "--loss=cross_entropy", "--threads=1", "--stages=2", "--microbatches=4", "--checkpoint=always",
+                         "--schedule=1f1b", *options)[0]
+
+    def bars(self, data, place):
+        """Returns a list of (kind, micro-batch, first node, number of nodes, begin, end)."""
+        column = lambda name: data.column(f"p{place}.{name}")
+        begin, end = column("node.begin"), column("node.end")
+        return [(data.head["works"][kind], batch, first, count, begin[first], end[first + count - 1])
+                for kind, batch, first, count in zip(*(column("bar." + c) for c in ("kind", "batch", "first", "count")))]
+
+    def card(self):
+        return self.pairs("#card table:first-of-type tr", "[e.children[0].textContent, e.children[1].textContent]")
+
+    def test_what_it_shows_is_what_the_report_says(self):
+        data = self.pipeline("--budget=90%", *QUICK)
+        figures = data.head["figures"]
+        chips = self.pairs(".chip", "[e.firstChild.textContent, e.lastChild.textContent.trim()]")
+        self.assert_bytes(chips["largest peak"], figures["predicted_peak_bytes"])
+        self.assert_bytes(chips["budget"], data.head["budget_bytes"])
+        self.assertEqual(chips["devices wait"], f"{100 * figures['bubble']:.1f} %")
+        self.assertEqual(chips["order"], "1f1b")
+        heads = self.texts(".place h2")
+        for head, stage, step in zip(heads, figures["stages"], data.head["steps"]):
+            self.assertTrue(head.startswith(stage["device"]))
+            for key in "predicted_peak_bytes", "arena_bytes", "persistent_bytes":
+                self.assertIn(self.value(f"bytesText({stage[key]})"), head)
+            self.assertIn(self.value(f"timeText({1e6 * stage['busy_seconds']})"), head)
+        self.assertIn("received", self.texts("#place-legend .key"))
+        self.assertTrue(self.has_colour("places.schedule", self.value("isthmusView.theme.way(PHASE_WAY[1])")), "backward")
+        self.assertTrue(self.value("isthmusView.places.parts.every(p => p.profile.width > 300 && p.arena.height > 100)"))
+        # All panels have one axis of time.
+        self.assertEqual(self.value("""(v => v.places.parts.flatMap(p => [p.profile, p.arena])
+            .filter(p => Math.abs(p.xAt(1000) - v.places.schedule.xAt(1000)) > 1e-6).length)(isthmusView)"""), 0)
+        self.check_quiet()
+
+    def test_a_click_on_a_bar(self):
+        data = self.pipeline()
+        for place in 0, 1:
+            bars = self.bars(data, place)
+            bar = max((i for i, b in enumerate(bars) if b[1]), key=lambda i: bars[i][5] - bars[i][4])
+            kind, batch, _, count, begin, end = bars[bar]
+            left, top, _, _ = self.box("places.schedule")
+            x, y = self.value(f"(s => [s.xAt({(begin + end) / 2}), s.topOf({place}) + s.barHeight / 2])(isthmusView.places.schedule)")
+            self.browser.mouse("mouseMoved", left + x, top + y)
+            self.assertIn(f"{kind} of micro-batch {batch}", " ".join(self.texts("#tip")))
+            self.browser.click(left + x, top + y)
+            self.value(FRAME)
+            self.assertEqual(self.texts("#card h2"), [kind])
+            card = self.card()
+            self.assertEqual((card["device"], card["micro-batch"]), (f"cpu:{place}", str(batch)))
+            self.assertEqual(card["takes"], self.value(f"timeText({(end - begin) / 1000})"))
+            self.assertTrue(card["nodes"].startswith(str(count) + ","))
+            self.assertEqual(self.value("isthmusView.shared.step.name"), f"cpu:{place}")
+            self.assertGreater(self.value("isthmusView.graph.lit.size"), 0)
+            # The first of its nodes, in the list of the slowest, is selected by a click.
+            self.value("document.querySelector('#card .tensors .link').click()")
+            self.assertEqual(self.card()["device"], f"cpu:{place}")
+        # A tensor of another device makes the card, the list and the graph those of that device.
+        name = self.value("""(shared => { const {blocks, peakNode} = shared.step;
+            shared.select({block: blocks.liveAt(peakNode).find(i => blocks.value[i])});
+            return document.querySelector('#card h2').textContent })(isthmusView.everyShared[0])""")
+        self.assertTrue(name.encode() in data.names("p0."), name)
+        self.assertEqual(self.value("isthmusView.graph.shared.step.name"), "cpu:0")
+        self.check_quiet()
+
+    def test_the_keyboard_alone(self):
+        data = self.pipeline()
+        key = self.browser.key
+        self.value("isthmusView.places.schedule.canvas.focus()")
+        for _ in range(2):
+            key("ArrowRight")
+        self.assertEqual(self.value("isthmusView.shared.light.bar"), 1)
+        self.assertEqual(self.card()["device"], "cpu:0")
+        key("ArrowDown")
+        self.assertEqual(self.card()["device"], "cpu:1")
+        at = self.bars(data, 0)[1][4]
+        bar = self.value("isthmusView.shared.light.bar")
+        self.assertEqual(bar, next(i for i, b in enumerate(self.bars(data, 1)) if b[5] > at))
+        key("ArrowLeft")
+        self.assertEqual(self.value("isthmusView.shared.light.bar"), max(0, bar - 1))
+        self.value("document.activeElement.blur()")
+        key("p")
+        self.assertEqual(self.value("isthmusView.shared.cursor"), data.head["steps"][1]["peak_node"])
+        key("+")
+        self.assertLess(self.value("isthmusView.shared.stretch.width"), 0.71 * data.head["step_ns"])
+        key("0")
+        self.assertTrue(self.value("isthmusView.shared.stretch.isWhole()"))
+        key("Escape")
+        self.assertEqual(self.texts("#card h2"), ["Selected"])
+        self.browser.key("/", text="")
+        self.browser.type("softmax")
+        self.assertGreater(self.value("isthmusView.search.nodes.length"), 0)
+        key("Enter")
+        self.assertEqual(self.card()["device"], "cpu:1")
+        self.check_quiet()
+
+    def test_windows_and_colours(self):
+        self.pipeline()
+        for width in 400, 1200:
+            for scheme in "dark", "light":
+                self.browser.resize(width, 900)
+                self.browser.prefer(scheme)
+                self.wait_for(f"document.documentElement.dataset.theme === {scheme!r}")
+                self.value(FRAME)
+                self.assertLessEqual(self.value("document.documentElement.scrollWidth"), width)
+                self.assertGreater(self.value("isthmusView.places.schedule.width"), 300)
         self.check_quiet()
 
 

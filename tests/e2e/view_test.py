@@ -12,6 +12,8 @@ from cli_cases import ZOO, Case
 from page_data import PageData, graph_of_names
 
 QUICK = ["--effort=0.05"]
+GPT2 = ["gpt2", "--depth=2", "--width=32", "--heads=4", "--batch=8", "--tokens=16", "--vocab=100"]
+STAGED = ["--loss=cross_entropy", "--threads=1", "--microbatches=4"]
 
 
 class View(Case):
@@ -96,6 +98,65 @@ class View(Case):
             self.assertGreaterEqual(a[0], 0)
             for b in blocks[:i]:
                 self.assertTrue(a[1] <= b[0] or b[1] <= a[0] or a[3] <= b[2] or b[3] <= a[2], (a, b))
+
+    def test_several_devices(self):
+        """A step for each device, with the report's figures; its bars take up the time in which it computes."""
+        self.run_ok("zoo", *GPT2, "-o", "gpt2.isth")
+        two = "--stages=2"
+        for options in [two, "--checkpoint=always", "--schedule=1f1b"], [two, "--budget=70%", "--effort=0.3"], ["--stages=4", "--devices=cpu:0,cpu:1"]:
+            with self.subTest(options):
+                plan = ["gpt2.isth", *STAGED, *options]
+                report = self.report("opt", *plan, "-o", "pipeline.isth")
+                data = self.page(*plan)
+                self.assertEqual(data.head["figures"], {k: report[k] for k in data.head["figures"]})
+                self.check_devices(data, report)
+                # The file of the plan gives the same page, but for what only the search knows.
+                again = self.page("pipeline.isth", "--threads=1")
+                self.check_devices(again, report)
+        result = command.run("view", "pipeline.isth", "gpt2.isth", "-o", "both.html", cwd=self.dir)
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("leave out 'gpt2.isth'", result.err)
+
+    def check_devices(self, data, report):
+        self.assertEqual([s["name"] for s in data.head["steps"]], [s["device"] for s in report["stages"]])
+        self.assertAlmostEqual(data.head["step_ns"], 1e9 * report["predicted_step_seconds"], delta=1)
+        batches = set()
+        for step, stage in zip(data.head["steps"], report["stages"]):
+            prefix, column = step["prefix"], lambda name: data.column(step["prefix"] + name)
+            self.assertEqual(step["nodes"], stage["nodes"])
+            by_kind = data.live_by_kind(prefix)
+            self.assertEqual(max(map(sum, zip(*by_kind.values()))), stage["predicted_peak_bytes"])
+            self.assertEqual(step["arena_bytes"], stage["arena_bytes"])
+            self.assertLessEqual(step["arena_bytes"], step["budget_bytes"] or 2**60)
+            self.assertIn("received", by_kind)
+            self.assertNotIn("chunks", by_kind)
+            begin, end = column("node.begin"), column("node.end")
+            self.assertEqual(begin, sorted(begin))
+            bars = [(begin[f], end[f + n - 1]) for f, n in zip(column("bar.first"), column("bar.count"))]
+            for (_, before), (after, _) in zip(bars, bars[1:]):
+                self.assertLessEqual(before, after)
+            self.assertAlmostEqual(sum(e - b for b, e in bars) / 1e9, stage["busy_seconds"], delta=1e-9 * len(bars))
+            self.assertAlmostEqual(bars[0][0] / 1e9, stage["wait_before_seconds"], delta=1e-9)
+            # Nodes of a bar are of its micro-batch, but for those that take no time.
+            batch_of = column("node.batch")
+            for first, count, batch in zip(column("bar.first"), column("bar.count"), column("bar.batch")):
+                self.assertEqual({batch_of[n] for n in range(first, first + count) if end[n] > begin[n]}, {batch})
+                batches.add(batch)
+        self.assertLessEqual({1, 2, 3, 4}, batches)
+        self.assertEqual(len(data.column("message.from")), report["messages"])
+        for a, b, begin, end in zip(*(data.column("message." + c) for c in ("from", "to", "begin", "end"))):
+            self.assertNotEqual(a, b)
+            self.assertLess(begin, end)
+            self.assertLessEqual(end, data.head["step_ns"])
+
+    def test_more_budgets(self):
+        """The curve has plans for other budgets, none of them beaten by another plan."""
+        self.run_ok("zoo", "unet", "--batch=4", "--shape=1x64x64", "--width=4", "--depth=3", "-o", "unet.isth")
+        points = self.page("unet.isth", "--loss=cross_entropy", "--budget=80%", "--effort=0.2").head["curve"]
+        others = [p for p in points if not p["what"]]
+        self.assertGreaterEqual(len(others), 2)
+        for p in others:
+            self.assertFalse([q for q in points if q is not p and q["peak_bytes"] <= p["peak_bytes"] and q["added"] <= p["added"]], p)
 
     def test_two_models(self):
         file, loss = self.zoo("unet")

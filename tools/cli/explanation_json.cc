@@ -20,7 +20,8 @@ constexpr const char *kKindKeys[kNumLiveKinds] = {"saved_activations",
                                                   "parameter_gradients",
                                                   "other_outputs",
                                                   "workspace",
-                                                  "other"};
+                                                  "other",
+                                                  "received"};
 constexpr const char *kDecisionKeys[] = {"kept",    "recomputed", "fetched", "rebuilt",
                                          "encoded", "output",     "passing", "gradient"};
 constexpr const char *kWhyKeys[] = {"taken",        "end",        "small",      "kind_of_op",

@@ -140,8 +140,8 @@ private:
 
   static std::string kindText(LiveKind k) {
     static const char *const kShort[kNumLiveKinds] = {
-        "saved",    "recomputed",         "fetched", "rebuilt",   "encoded", "chunk", "passing",
-        "gradient", "parameter gradient", "output",  "workspace", "other"};
+        "saved",    "recomputed",         "fetched", "rebuilt",   "encoded", "chunk",   "passing",
+        "gradient", "parameter gradient", "output",  "workspace", "other",   "received"};
     return kShort[size_t(k)];
   }
 

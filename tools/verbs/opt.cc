@@ -1,9 +1,12 @@
+#include "ir/file.h"
 #include "tools/cli/console.h"
+#include "tools/cli/exit.h"
 #include "tools/cli/output.h"
 #include "tools/cli/stage_flags.h"
 #include "tools/cli/stages_text.h"
 #include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"
+#include "tools/view/stages_svg.h"
 
 namespace isthmus {
 namespace {
@@ -11,19 +14,37 @@ namespace {
 struct Options {
   ModelOptions model;
   PlanFlags plan;
-  std::string device = "cpu", output, weights, dot, report;
+  std::string device = "cpu", output, weights, dot, timeline, report;
 };
+
+llvm::Error checkTimelinePath(llvm::StringRef path) {
+  if (path.empty() || path == "-" || path.endswith(".svg"))
+    return llvm::Error::success();
+  return usageError("--timeline is written to a file whose name ends in .svg, got '{0}'", path);
+}
+
+llvm::Error writeTimeline(const Compiled &c, const CompileOptions &o, const Target &target,
+                          const std::string &path) {
+  auto svg = scheduleSvg(stepByPlace(c, o, target), c.figures, target);
+  if (!svg)
+    return svg.takeError();
+  return writeFileAtomically(path, *svg);
+}
 
 llvm::Error opt(const Options &o) {
   if (llvm::Error e = checkGraphPath(o.output, o.weights))
     return e;
   if (llvm::Error e = checkPicturePath(o.dot))
     return e;
-  bool writesGraph = !o.output.empty() || (o.dot.empty() && o.report.empty());
+  if (llvm::Error e = checkTimelinePath(o.timeline))
+    return e;
+  const bool draws = !o.dot.empty() || !o.timeline.empty();
+  const bool writesGraph = !o.output.empty() || (!draws && o.report.empty());
   CommandPaths paths;
   if (writesGraph)
     addGraphPaths(paths, o.output, o.weights);
   paths.writes("--dot", o.dot);
+  paths.writes("--timeline", o.timeline);
   paths.writes("--report", o.report);
   auto step = stepToCompile(o.model, o.plan, o.device, paths);
   if (!step)
@@ -31,13 +52,16 @@ llvm::Error opt(const Options &o) {
   auto &[device, g, options, given] = *step;
   if (!o.plan.any() && o.plan.machine.empty())
     options.plan = PolicyOptions(); // a rewritten graph is planned anew, not kept
-  if (!writesGraph && o.dot.empty())
+  if (!writesGraph && !draws)
     options.mostNodes = kMostNodesOfFigures;
   auto c = compiled(std::move(g), options, device->target(), o.report);
   if (!c)
     return c.takeError();
   if (!o.dot.empty())
     if (llvm::Error e = writePicture(c->graph, c->checkpoints, o.dot))
+      return e;
+  if (!o.timeline.empty())
+    if (llvm::Error e = writeTimeline(*c, options, device->target(), o.timeline))
       return e;
   if (llvm::Error e = writeReport(Report(c->figures), o.report))
     return e;
@@ -78,6 +102,8 @@ VerbBody setUp(CLI::App &app) {
   addPathOption(app, "--weights", o->weights,
                 "a .safetensors file for large weights; default: beside OUT.isth");
   addPathOption(app, "--dot", o->dot, "a picture of the rewritten graph, .dot or .svg");
+  addPathOption(app, "--timeline", o->timeline,
+                "a picture of what each device does and holds over the time, .svg");
   addPathOption(app, "--report", o->report, "a JSON file for the figures");
   return [o] { return opt(*o); };
 }

@@ -1,13 +1,16 @@
 #include "ir/file.h"
+#include "passes/compile/within_budget.h"
 #include "tools/cli/exit.h"
 #include "tools/cli/explanation.h"
 #include "tools/cli/model.h"
+#include "tools/cli/stage_flags.h"
 #include "tools/cli/step.h"
 #include "tools/cli/unused_dims.h"
 #include "tools/verbs/verbs.h"
 #include "tools/view/curve.h"
 #include "tools/view/snapshot.h"
 #include "tools/view/snapshot_page.h"
+#include "tools/view/stages_page.h"
 #include "llvm/Support/Process.h"
 
 namespace isthmus {
@@ -114,6 +117,34 @@ llvm::Expected<Beside> otherModel(const Options &o, const Graph &shown, bool was
   return Beside{o.other, std::move(c->graph), std::move(c->layout), std::move(c->figures)};
 }
 
+// Plans for budgets between the peak without a plan and the least that is known, so that the curve
+// of budgets can be read. Only of graphs for which a plan is searched anyway, and which are so
+// small that little work finds good plans.
+llvm::Expected<std::vector<plan::PricePoint>>
+otherBudgets(const Compiled &c, const CompileOptions &o, const Target &target) {
+  constexpr size_t kMostNodes = 3000;
+  constexpr double kShare = 0.05; // of the effort, for each budget
+  if (!o.searches() || c.wasInterrupted || c.original.numNodes() > kMostNodes)
+    return std::vector<plan::PricePoint>();
+  auto p = extractProblem(c.original, target, o.ways);
+  if (!p)
+    return p.takeError();
+  std::vector<int64_t> budgets;
+  for (int tenths = 9; tenths > 0; --tenths)
+    if (const int64_t b = c.figures.baselinePeakBytes / 10 * tenths; b > *c.figures.lowerBoundBytes)
+      budgets.push_back(b);
+  plan::SearchOptions options;
+  options.mostAdded = o.mostAdded.value_or(options.mostAdded);
+  options.seed = o.seed;
+  options.effort = o.effort;
+  options.effort = kShare * plan::effortOf(options, p->problem.ops.size());
+  std::vector<plan::PricePoint> found;
+  for (const CurvePoint &point : planCurve(p->problem, budgets, options))
+    if (point.plan.isWithin)
+      found.push_back({point.plan.planned.peakBytes, point.plan.planned.cost});
+  return found;
+}
+
 llvm::Error addStepOf(Page &page, const std::string &name, const Graph &g, const Layout *layout,
                       const Figures *figures, const Target &target) {
   auto step = stepTableOf(g, layout, target);
@@ -159,6 +190,22 @@ llvm::Error viewSnapshots(const Options &o) {
   return write(o, page);
 }
 
+// A step over several devices.
+llvm::Error viewStages(const Options &o, const Compiled &c, const CompileOptions &compile,
+                       const Target &target) {
+  if (!o.other.empty())
+    return usageError("a step over {0} devices is shown alone: leave out '{1}'", c.programs.size(),
+                      o.other);
+  const std::string name = o.model.model == "-" ? c.graph.name : o.model.model;
+  Page page(name, o.model.model, c.graph.name, target.name);
+  page.facts["budget_bytes"] = c.budgetBytes ? Json(*c.budgetBytes) : Json();
+  if (llvm::Error e = addPlaces(page, stepByPlace(c, compile, target), c.figures, target))
+    return e;
+  if (llvm::Error e = write(o, page))
+    return e;
+  return c.wasInterrupted ? interruptedError() : llvm::Error::success();
+}
+
 // `snapshotFirst`: OTHER is a snapshot, and is what the page is about.
 llvm::Error viewModel(Options o, bool snapshotFirst) {
   CommandPaths paths;
@@ -179,8 +226,8 @@ llvm::Error viewModel(Options o, bool snapshotFirst) {
   auto c = compiled(std::move(g), compile, target);
   if (!c)
     return c.takeError();
-  if (llvm::Error e = checkOneDevice(*c, "view"))
-    return e;
+  if (!c->programs.empty())
+    return viewStages(o, *c, compile, target);
 
   std::optional<Beside> beside;
   if (!o.other.empty() && !isBesideSnapshot) {
@@ -208,7 +255,10 @@ llvm::Error viewModel(Options o, bool snapshotFirst) {
     if (llvm::Error e = addSnapshotOf(page, o.other))
       return e;
   if (c->graph.hasBackward() && !snapshotFirst) {
-    addCurve(page, c->figures);
+    auto others = otherBudgets(*c, compile, target);
+    if (!others)
+      return others.takeError();
+    addCurve(page, c->figures, std::move(*others));
     if (c->budgetBytes && o.model.model != "-")
       page.facts["sweeps"] =
           llvm::formatv("isthmus sweep {0} --fit={1} --batch", o.model.model, *c->budgetBytes)
@@ -236,6 +286,7 @@ VerbBody setUp(CLI::App &app) {
   auto o = std::make_shared<Options>();
   addModelOptions(app, o->model);
   addPlanFlags(app, o->plan);
+  addMachineFlag(app, o->plan);
   addPathOption(app, "OTHER", o->other,
                 "another model, as it is, to compare with, or a snapshot of PyTorch's allocator "
                 "(.pickle); default: MODEL without a plan");

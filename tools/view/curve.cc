@@ -24,8 +24,15 @@ std::vector<Point> pointsOf(const Figures &f, const std::vector<plan::PricePoint
         {f.knee->at.peakBytes, plan::overhead(f.knee->at.cost, f.baselineCost), "the knee"});
   if (f.smallestBudgetBytes && f.smallestBudgetOverhead)
     all.push_back({*f.smallestBudgetBytes, *f.smallestBudgetOverhead, "the smallest budget"});
+  auto isBeaten = [&](const Point &other) {
+    return std::any_of(all.begin(), all.end(), [&](const Point &p) {
+      return p.peakBytes <= other.peakBytes && p.added <= other.added;
+    });
+  };
   for (const plan::PricePoint &p : others)
-    all.push_back({p.peakBytes, plan::overhead(p.cost, f.baselineCost), ""});
+    if (const Point other = {p.peakBytes, plan::overhead(p.cost, f.baselineCost), ""};
+        !isBeaten(other))
+      all.push_back(other);
   std::stable_sort(all.begin(), all.end(),
                    [](const Point &a, const Point &b) { return a.peakBytes > b.peakBytes; });
   return all;
@@ -33,13 +40,7 @@ std::vector<Point> pointsOf(const Figures &f, const std::vector<plan::PricePoint
 
 } // namespace
 
-void addCurve(Page &page, const Figures &given, std::vector<plan::PricePoint> others) {
-  Figures f = given;
-  if (!f.knee && !others.empty()) {
-    std::vector<plan::PricePoint> curve = others;
-    curve.push_back({f.baselinePeakBytes, f.baselineCost});
-    f.knee = plan::kneeOf(std::move(curve));
-  }
+void addCurve(Page &page, const Figures &f, const std::vector<plan::PricePoint> &others) {
   page.facts["knee"] = kneeJson(f);
   page.facts["curve"] = Json::array();
   for (const Point &p : pointsOf(f, others))

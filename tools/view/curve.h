@@ -6,8 +6,8 @@
 
 namespace isthmus {
 
-// Sets the page's fact `curve`: points from the highest peak down, by what is known of the plan,
-// and `others`. Sets `knee` too, if the page has none and `others` bend.
-void addCurve(Page &page, const Figures &f, std::vector<plan::PricePoint> others = {});
+// Sets the page's facts `knee`, and `curve`: points from the highest peak down, by what is known of
+// the plan, and those of `others` that are better than these.
+void addCurve(Page &page, const Figures &f, const std::vector<plan::PricePoint> &others);
 
 } // namespace isthmus

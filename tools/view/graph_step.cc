@@ -1,6 +1,5 @@
 #include "ir/provenance.h"
 #include "tools/view/step_table.h"
-#include "llvm/ADT/DenseMap.h"
 
 namespace isthmus {
 namespace {
@@ -8,13 +7,10 @@ namespace {
 constexpr size_t kMostInputs = 1000; // whose kind is told
 
 void addNodes(StepTable &t, const Graph &g) {
-  llvm::DenseMap<const OpDef *, uint32_t> ops;
+  OpNumbers ops(t.ops);
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
-    const auto [op, isNew] = ops.try_emplace(n.op, uint32_t(t.ops.size()));
-    if (isNew)
-      t.ops.push_back({std::string(n.op->name), n.op->is(kView)});
-    t.nodes.push_back({op->second, n.phase, n.from.kind, n.firstResult.index});
+    t.nodes.push_back({ops(*n.op), n.phase, n.from.kind, n.firstResult.index});
     std::vector<uint32_t> &operands = t.operands.emplace_back();
     for (ValueId v : n.operands)
       operands.push_back(v.index);

@@ -33,8 +33,7 @@ Page::Page(std::string title, const std::string &model, const std::string &graph
   facts["steps"] = Json::array();
 }
 
-// Without the time that the search took, so that the same plan gives the same page.
-static Json timelessFigures(const Figures &f) {
+Json timelessFigures(const Figures &f) {
   Json j = figuresJson(f);
   j.erase("plan_seconds");
   return j;
@@ -42,15 +41,21 @@ static Json timelessFigures(const Figures &f) {
 
 void Page::add(const std::string &name, StepTable step, Detail detail, const Figures *figures) {
   const bool isFirst = facts["steps"].empty();
-  const std::string prefix = isFirst ? "a." : "b.";
+  const Json &told = add(name, isFirst ? "a." : "b.", std::move(step), detail,
+                         figures ? timelessFigures(*figures) : Json());
+  if (isFirst)
+    facts["figures"] = told["figures"];
+}
+
+Json &Page::add(const std::string &name, const std::string &prefix, StepTable step, Detail detail,
+                Json figures) {
   Json told = addStep(columns, prefix, std::move(step), detail);
   told["name"] = name;
   told["prefix"] = prefix;
   told["is_whole"] = detail == Detail::Whole;
-  told["figures"] = figures ? timelessFigures(*figures) : Json();
-  if (isFirst)
-    facts["figures"] = told["figures"];
+  told["figures"] = std::move(figures);
   facts["steps"].push_back(std::move(told));
+  return facts["steps"].back();
 }
 
 void Page::add(llvm::ArrayRef<SamePlace> same) {

@@ -112,7 +112,13 @@ Page pageOf(const plan::Problem &p, const ProblemPage &o, const ProblemLabels &l
   page.facts["decisions"] = decisions(p, o.plan, step);
   const Figures f = figures(p, o.plan, step, labels.reservedBytes);
   page.add(o.title, std::move(step), Detail::Whole, &f);
-  addCurve(page, f, o.curve);
+  Figures withKnee = f;
+  if (!f.knee && !o.curve.empty()) {
+    std::vector<plan::PricePoint> curve = o.curve;
+    curve.push_back({f.baselinePeakBytes, f.baselineCost});
+    withKnee.knee = plan::kneeOf(std::move(curve));
+  }
+  addCurve(page, withKnee, o.curve);
   if (!o.beside)
     return page;
   page.add(samePlaces(p, o.plan.schedule, *o.beside));

@@ -7,7 +7,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-static_assert(kNumLiveKinds == 12 && kNumBlockKinds == 15 && kNumStandIns == 8,
+static_assert(kNumLiveKinds == 13 && kNumBlockKinds == 16 && kNumStandIns == 8,
               "page/colours.js and page/modules.js number the kinds: add the new one there");
 
 constexpr uint32_t kMapColumns = 1024, kMapRows = 256;

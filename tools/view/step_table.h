@@ -4,6 +4,7 @@
 
 #include "passes/inspect/module_tree.h"
 #include "passes/inspect/timeline.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace isthmus {
@@ -51,6 +52,22 @@ public:
 private:
   std::vector<std::string> &texts_;
   llvm::StringMap<uint32_t> numbers_;
+};
+
+// The same for ops.
+class OpNumbers {
+public:
+  explicit OpNumbers(std::vector<StepTable::OpName> &ops) : ops_(ops) {}
+  uint32_t operator()(const OpDef &op) {
+    const auto [at, isNew] = numbers_.try_emplace(&op, uint32_t(ops_.size()));
+    if (isNew)
+      ops_.push_back({std::string(op.name), op.is(kView)});
+    return at->second;
+  }
+
+private:
+  std::vector<StepTable::OpName> &ops_;
+  llvm::DenseMap<const OpDef *, uint32_t> numbers_;
 };
 
 // `layout` is that of `g` on the target; null if offsets do not matter. Errors: a node that the

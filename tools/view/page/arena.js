@@ -5,10 +5,11 @@ class ArenaPanel extends StepPanel {
   // them, stands for the smallest.
   static mostDrawn = 12000;
 
-  constructor(shared, theme, facts) {
-    super("arena", shared, theme);
-    this.kinds = facts.kinds;
-    this.all = Math.max(1, shared.step.arenaBytes);
+  // `all`: the bytes at the top of the panel, at the least.
+  constructor(canvas, shared, theme, kinds, all = 1) {
+    super(canvas, shared, theme);
+    this.kinds = kinds;
+    this.all = Math.max(all, shared.step.arenaBytes);
     this.low = 0; // the offsets in view
     this.high = this.all;
     this.map = null; // a picture of the whole arena, made when it is first needed
@@ -32,9 +33,9 @@ class ArenaPanel extends StepPanel {
 
   // All blocks in view, or where they are many those of at least about a pixel.
   blocksInView() {
-    const {stretch, step} = this.shared, from = Math.floor(stretch.from), to = Math.ceil(stretch.to);
+    const {stretch, step} = this.shared, [from, to] = step.axis.range(stretch.from, Math.ceil(stretch.to));
     const found = [], pixels = step.blocks.atMost(from, to) > ArenaPanel.mostDrawn ? 0.7 : 0;
-    const isComplete = step.blocks.visit(from, to, pixels * stretch.width / this.plotWidth,
+    const isComplete = step.blocks.visit(from, to, pixels * step.axis.nodesIn(this.perPixel),
       pixels * (this.high - this.low) / this.height, ArenaPanel.mostDrawn, i => {
         if (step.blocks.isPlaced(i) && step.blocks.offsetOf(i) < this.high &&
           step.blocks.offsetOf(i) + step.blocks.bytes[i] > this.low)
@@ -51,7 +52,7 @@ class ArenaPanel extends StepPanel {
 
   paintBlocks(c) {
     const {found, isComplete} = this.blocksInView(), blocks = this.shared.step.blocks;
-    if (!isComplete) this.paintMap(c);
+    if (!isComplete && !this.shared.step.times) this.paintMap(c); // its columns are nodes, not times
     const byKind = new Map();
     for (const i of found) {
       if (!byKind.has(blocks.kind[i])) byKind.set(blocks.kind[i], []);
@@ -137,9 +138,9 @@ class ArenaPanel extends StepPanel {
 
   targetAt(x, y) {
     if (x < this.left) return null;
-    const {stretch, step} = this.shared, offset = this.offsetAt(y), b = step.blocks;
-    const from = Math.floor(stretch.from + (x - this.left) / this.plotWidth * stretch.width);
-    const to = Math.max(from + 1, Math.ceil(from + stretch.width / this.plotWidth));
+    const {step} = this.shared, offset = this.offsetAt(y), b = step.blocks;
+    if (!step.numNodes) return null;
+    const [from, to] = this.nodesAt(x);
     let best = -1;
     b.visit(from, to, 0, 0, 1e6, i => {
       const isHit = b.isPlaced(i) && b.offsetOf(i) <= offset && offset < b.offsetOf(i) + b.bytes[i];

@@ -1,10 +1,10 @@
 // --- A panel: a canvas that is drawn at most once a frame, and what the pointer does on it
 
 class Panel {
-  constructor(id, shared, theme) {
+  constructor(canvas, shared, theme) {
     this.shared = shared;
     this.theme = theme;
-    this.canvas = byId(id).querySelector("canvas");
+    this.canvas = canvas;
     this.context = this.canvas.getContext("2d", {alpha: false});
     this.isDue = false;
     new ResizeObserver(() => this.resized()).observe(this.canvas);
@@ -90,19 +90,25 @@ const Tip = {
   hide() { byId("tip").hidden = true; }
 };
 
-// A panel whose x axis is the nodes of the step.
+// A panel whose x axis is the step.
 class StepPanel extends Panel {
   get left() { return this.width < 500 ? 50 : 66; } // of the plot
   get plotWidth() { return this.width - this.left - 6; }
 
-  xOf(node) {
+  xOf(node) { return this.xAt(this.shared.step.axis.placeOf(node)); }
+  xAt(place) {
     const s = this.shared.stretch;
-    return this.left + (node - s.from) / s.width * this.plotWidth;
+    return this.left + (place - s.from) / s.width * this.plotWidth;
   }
-  nodeAt(x) {
+  placeAt(x) {
     const s = this.shared.stretch;
-    const node = Math.floor(s.from + (x - this.left) / this.plotWidth * s.width);
-    return Math.max(0, Math.min(this.shared.step.numNodes - 1, node));
+    return s.from + (x - this.left) / this.plotWidth * s.width;
+  }
+  get perPixel() { return this.shared.stretch.width / this.plotWidth; }
+  // The nodes in the pixel at `x`: the first, and the one behind the last.
+  nodesAt(x) {
+    const place = this.placeAt(x);
+    return this.shared.step.axis.range(place, place + this.perPixel);
   }
 
   dragged(dx) { this.shared.move(s => s.pan(-dx / this.plotWidth * s.width)); }
@@ -110,16 +116,34 @@ class StepPanel extends Panel {
   wheeled(e) {
     const isSideways = e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY);
     // On a small screen the wheel and two fingers scroll the page, unless Ctrl is held.
-    if (!isSideways && !e.ctrlKey && document.documentElement.scrollHeight > window.innerHeight + 4) return;
+    if (!isSideways && !e.ctrlKey && this.isScrolled()) return;
     e.preventDefault();
     const by = e.deltaMode === 1 ? 16 : 1;
     if (isSideways) {
       const delta = (e.deltaX || e.deltaY) * by;
       return this.shared.move(s => s.pan(delta / this.plotWidth * s.width));
     }
-    const s = this.shared.stretch;
-    const at = s.from + (e.offsetX - this.left) / this.plotWidth * s.width;
+    const at = this.placeAt(e.offsetX);
     this.shared.move(s => s.zoom(at, Math.exp(e.deltaY * by / 400)));
+  }
+
+  isScrolled() { return document.documentElement.scrollHeight > window.innerHeight + 4; }
+
+  // Ticks and their texts below the plot.
+  paintStepAxis(c, word) {
+    const s = this.shared.stretch, {axis} = this.shared.step, bottom = this.height - 16;
+    const step = axis.niceStep(s.width / (this.plotWidth / 80));
+    c.fillStyle = this.theme.inks.faint;
+    c.textAlign = "center";
+    for (let place = Math.ceil(s.from / step) * step; place <= s.to; place += step) {
+      const x = this.xAt(place);
+      if (x < this.left + 8 || x > this.left + this.plotWidth - 20) continue;
+      c.fillRect(Math.round(x), bottom, 1, 3);
+      c.fillText(axis.text(place), x, this.height - 6);
+    }
+    c.textAlign = "right";
+    c.fillText(word, this.left - 6, this.height - 6);
+    c.textAlign = "left";
   }
 
   // Lines and texts of the axis of bytes; `yOf` maps bytes to pixels.
@@ -139,45 +163,47 @@ class StepPanel extends Panel {
   // The nodes that are selected, looked at or found, as lines over the plot.
   paintMarks(c, bottom) {
     const {light, cursor, hovered, matches} = this.shared, inks = this.theme.inks;
-    const nodeWidth = this.plotWidth / this.shared.stretch.width;
+    const widthOf = node => this.xOf(node + 1) - this.xOf(node);
     const mark = (node, colour, width) => {
       const x = this.xOf(node + 0.5);
       if (x < this.left || x > this.left + this.plotWidth) return;
       c.fillStyle = colour;
       c.fillRect(x - width / 2, 0, width, bottom);
     };
-    if (matches) this.paintMatches(c, matches, nodeWidth);
-    if (light) {
+    if (matches) this.paintMatches(c, matches);
+    if (light?.bar >= 0) this.paintBarShade(c, light.bar, bottom);
+    else if (light) {
       for (const node of light.readers) mark(node, inks.faint, 1);
-      mark(light.node, inks.lit, Math.max(1, Math.min(2, nodeWidth)));
+      mark(light.node, inks.lit, Math.max(1, Math.min(2, widthOf(light.node))));
     } else {
       mark(cursor, inks.faint, 1);
     }
     if (hovered && hovered.node >= 0) {
       c.fillStyle = inks.shade;
-      const x = this.xOf(hovered.node);
-      c.fillRect(x, 0, Math.max(1, nodeWidth), bottom);
+      c.fillRect(this.xOf(hovered.node), 0, Math.max(1, widthOf(hovered.node)), bottom);
     }
   }
 
+  // The time of a bar of the schedule.
+  paintBarShade(c, bar, bottom) {
+    const {times} = this.shared.step, x = this.xAt(times.barBegin(bar));
+    c.fillStyle = this.theme.inks.shade;
+    c.fillRect(x, 0, Math.max(1, this.xAt(times.barEnd(bar)) - x), bottom);
+  }
+
   // Ticks at the top, one a pixel at most.
-  paintMatches(c, matches, nodeWidth) {
+  paintMatches(c, matches) {
     c.fillStyle = this.theme.way(1);
-    const {from, to, width} = this.shared.stretch, perPixel = width / this.plotWidth;
-    for (let node = Math.floor(from); node < to;) {
+    const {stretch, step: {axis}} = this.shared, [first, end] = axis.range(stretch.from, Math.ceil(stretch.to));
+    for (let node = first; node < end;) {
       const next = matches[firstAt(0, matches.length, i => matches[i] >= node)];
-      if (next === undefined || next >= to) break;
-      c.fillRect(this.xOf(next), 0, Math.max(2, nodeWidth), 7);
-      node = Math.max(next + 1, Math.ceil(next + perPixel));
+      if (next === undefined || next >= end) break;
+      const x = this.xOf(next);
+      c.fillRect(x, 0, Math.max(2, this.xOf(next + 1) - x), 7);
+      node = Math.max(next + 1, axis.range(axis.placeOf(next) + this.perPixel, 0)[0]);
     }
   }
 }
 
 // The next power of two, so that an axis has round figures.
 function niceBytes(bytes) { return 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(1, bytes)))); }
-
-// The next of 1, 2, 5, 10, 20 ...
-function niceCount(count) {
-  const scale = 10 ** Math.floor(Math.log10(Math.max(1, count)));
-  return [1, 2, 5, 10].find(f => f * scale >= count) * scale;
-}

@@ -1,5 +1,7 @@
 // --- The card: what is known of the selected tensor or node
 
+const MOST_OF_BAR = 25; // nodes of a bar that are listed
+
 class Card {
   constructor(shared, theme, facts) {
     this.shared = shared;
@@ -16,6 +18,7 @@ class Card {
       this.place.replaceChildren(element("h2", {}, "Selected"),
         element("p", {class: "faint"},
           "Click a rectangle, a row or a column. Arrow keys move over the nodes, / finds a name, ? lists the keys."));
+    else if (light.bar >= 0) this.place.replaceChildren(...this.ofBar(light.bar));
     else if (light.block >= 0) this.place.replaceChildren(...this.ofBlock(light));
     else this.place.replaceChildren(...this.ofNode(light.node));
   }
@@ -59,20 +62,20 @@ class Card {
   // How the value came back, and at what price.
   wayRows(maker, value) {
     const {step} = this.shared, rows = [], standIn = step.standIn[maker];
+    const time = step.us[maker] ? timeText(step.us[maker]) : ""; // a transfer takes none of the device's
     if (standIn) {
-      rows.push(this.row("came back", step.wayText(standIn) + ", " + timeText(step.us[maker])));
+      rows.push(this.row(standIn === CHUNK ? "runs as" : "came back", [step.wayText(standIn), time].filter(Boolean).join(", ")));
       const original = value >= 0 ? step.originals[value] : -1;
-      if (original >= 0 && original !== value) rows.push(this.row("stands for", nameElement(step.valueName(original))));
-    } else {
-      rows.push(this.row("takes", timeText(step.us[maker])));
+      if (original >= 0 && original !== value)
+        rows.push(this.row(standIn === CHUNK ? "part of" : "stands for", nameElement(step.valueName(original))));
+    } else if (time) {
+      rows.push(this.row("takes", time));
     }
     const others = value < 0 ? [] : step.instancesOf(value).filter(v => v !== value);
     if (others.length)
-      rows.push(this.row("also lives as",
-        ...others.slice(0, 20).flatMap(
-          (v, i) => [i ? ", " : "",
-            element("button", {class: "link", onclick: () => this.shared.select({block: step.blocks.ofValue(v)})},
-              nameElement(step.valueName(v)))])));
+      rows.push(this.row(standIn === CHUNK ? "other parts" : "also lives as",
+        ...others.slice(0, 20).map(v => element("div", {}, this.valueLink(v))),
+        others.length > 20 ? "and " + (others.length - 20) + " more" : null));
     return rows;
   }
 
@@ -81,11 +84,45 @@ class Card {
     return d ? [element("p", {class: "why"}, d.text), element("p", {class: "why faint"}, d.why)] : [];
   }
 
+  // The device, the micro-batch and the time of a node of a step over several devices.
+  deviceRows(node) {
+    const {step} = this.shared, {times} = step;
+    if (!times) return [];
+    const rows = [this.row("device", step.name)];
+    if (times.batch[node]) rows.push(this.row("micro-batch", numberText(times.batch[node])));
+    return [...rows, this.timeRow(times.begin[node], times.end[node])];
+  }
+  timeRow(begin, end) {
+    const at = ns => timeText(ns / 1000);
+    return this.row("runs", end === begin ? "at " + at(begin) : at(begin) + " to " + at(end));
+  }
+
+  // A bar of the schedule: which nodes, and how long.
+  ofBar(bar) {
+    const {step} = this.shared, {times} = step, nodes = times.barNodes(bar), own = [];
+    const begin = times.barBegin(bar), end = times.barEnd(bar);
+    const rows = [this.row("device", step.name)];
+    if (times.bars.batch[bar]) rows.push(this.row("micro-batch", numberText(times.bars.batch[bar])));
+    rows.push(this.timeRow(begin, end), this.row("takes", timeText((end - begin) / 1000)),
+      this.row("nodes", numberText(nodes.length) + ", from " + numberText(nodes[0] + 1) + " to " +
+        numberText(nodes[nodes.length - 1] + 1)));
+    for (const node of nodes) own.push({node, us: (times.end[node] - times.begin[node]) / 1000});
+    own.sort((a, b) => b.us - a.us || a.node - b.node);
+    return [
+      element("h2", {}, this.facts.works[times.bars.kind[bar]]), element("table", {}, ...rows),
+      element("h3", {}, "Nodes, the slowest first"),
+      element("table", {class: "tensors"},
+        ...own.slice(0, MOST_OF_BAR).map(({node, us}) => element("tr", {}, element("td", {}, this.nodeLink(node),
+          element("div", {class: "faint"}, step.opName(node))), element("td", {class: "figure"}, timeText(us))))),
+      element("p", {class: "faint"}, own.length > MOST_OF_BAR ? "and " + countText(own.length - MOST_OF_BAR, "faster one") : "")
+    ];
+  }
+
   ofNode(node) {
     const {step} = this.shared;
     const rows = [
       this.row("op", step.opName(node)), ...this.sourceRow(node), this.row(step.nodeWord, numberText(node + 1) + " of " + numberText(step.numNodes)),
-      this.row("way", step.wayText(step.way(node))), this.row("takes", timeText(step.us[node])),
+      ...this.deviceRows(node), this.row("way", step.wayText(step.way(node))), this.row("takes", timeText(step.us[node])),
       this.row("live", bytesText(step.total[node]))
     ];
     const values = (list, most) =>
@@ -113,12 +150,8 @@ class Card {
       nameElement(step.valueName(v)));
   }
   several(nodes) {
-    const shown = nodes.slice(0, 12).flatMap((node, i) => [i ? ", " : "", this.nodeLink(node)]);
-    return nodes.length > 12 ? [...shown, " and " + (nodes.length - 12) + " more"] : shown;
+    const shown = nodes.slice(0, 12).map(node => element("div", {}, this.nodeLink(node)));
+    return nodes.length > 12 ? [...shown, "and " + (nodes.length - 12) + " more"] : shown;
   }
-  swatch(kind) {
-    const s = element("span", {class: "swatch"});
-    s.style.background = this.theme.kind(kind);
-    return s;
-  }
+  swatch(kind) { return swatchElement(this.theme.kind(kind)); }
 }

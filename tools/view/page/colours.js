@@ -4,18 +4,18 @@
 const KIND_COLOURS = {
   light: [
     "#3f74ae", "#e0a526", "#1f9488", "#8a4fae", "#8a8a3a", "#579a41", "#a9c8ea", "#d9776a", "#8e3a33", "#6f5fa8",
-    "#8b95a0", "#c3c9cf",
+    "#8b95a0", "#c3c9cf", "#4aa3a8",
     "#3f74ae", "#e0a526", "#e6b3a6"
   ],
   dark: [
     "#5b95d4", "#e9b949", "#35b3a5", "#b27fd4", "#b0b05a", "#78bd60", "#35587d", "#d77a6d", "#a8544b", "#9587cf",
-    "#77818c", "#505860",
+    "#77818c", "#505860", "#4fb9bf",
     "#5b95d4", "#e9b949", "#7a4a41"
   ]
 };
 // From the bottom of the stack to its top.
-const STACK_ORDER = [8, 9, 11, 0, 4, 2, 3, 1, 5, 6, 7, 10, 12, 13, 14];
-const UNUSED = 14; // bytes of a segment that hold nothing
+const STACK_ORDER = [8, 9, 11, 0, 12, 4, 2, 3, 1, 5, 6, 7, 10, 13, 14, 15];
+const UNUSED = 15; // bytes of a segment that hold nothing
 
 // Ways of nodes: 1 to 7 are stand-ins, as the program numbers them; then come the phases.
 const PHASE_WAY = [8, 9, 10];

@@ -6,10 +6,16 @@ class GraphPanel extends Panel {
   static mostLinks = 1500; // drawn in a frame, the largest first
 
   constructor(shared, theme, modules) {
-    super("graph", shared, theme);
+    super(byId("graph").querySelector("canvas"), shared, theme);
+    this.colourBy = "way";
+    this.lookAt(shared, modules);
+  }
+
+  // Shows another step.
+  lookAt(shared, modules) {
+    this.shared = shared;
     this.modules = modules;
     this.columns = (shared.step.snapshot ? EVENT_COLUMNS : COLUMNS).map((name, i) => ({name, i})).filter(({i}) => modules.hasColumn(i));
-    this.colourBy = "way";
     this.scroll = 0;
     this.focus = -1; // the row that the keys move
     this.refold();
@@ -100,7 +106,9 @@ class GraphPanel extends Panel {
       if (row >= 0 && this.lit.get(row) !== "own") this.lit.set(row, how);
     };
     this.findFound();
-    if (light) {
+    if (light?.bar >= 0) {
+      for (const node of this.shared.step.times.barNodes(light.bar)) add(node, "read");
+    } else if (light) {
       for (const node of light.readers) add(node, "read");
       add(light.node, "own");
     }
@@ -195,11 +203,11 @@ class GraphPanel extends Panel {
 
   // The texts of a box, from the longest to the shortest.
   boxTexts(row, cell) {
-    const figure = this.colourBy === "bytes" ? bytesText(cell.bytes) : timeText(cell.time);
-    if (row.node < 0)
-      return [countText(cell.nodes, this.shared.step.nodeWord) + "  " + figure, numberText(cell.nodes) + "  " + figure, figure];
-    const op = this.shared.step.opName(row.node);
-    return [op + "  " + figure, op, figure];
+    // Views and transfers take no time of the device.
+    const figure = this.colourBy === "bytes" ? bytesText(cell.bytes) : cell.time ? timeText(cell.time) : "";
+    const isNode = row.node >= 0, step = this.shared.step;
+    const texts = isNode ? [step.opName(row.node)] : [countText(cell.nodes, step.nodeWord), numberText(cell.nodes)];
+    return figure ? [...texts.map(t => t + "  " + figure), ...isNode ? texts : [], figure] : texts;
   }
 
   // Arcs beside the first or the last column, for values that skip rows; lines to the next row.

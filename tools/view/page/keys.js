@@ -5,7 +5,7 @@ const KEYS = [
   ["a d", "move the step to the left, to the right"], ["0", "the whole step"], ["p", "the peak"],
   ["Enter", "select the node at the cursor, or the largest tensor made there"],
   ["/", "find a name or an op; Enter goes to the next match"],
-  ["↑ ↓ → ←", "in the graph: move over the rows, open, close"], ["[ ]", "in the arena: zoom the offsets"],
+  ["↑ ↓ → ←", "in the graph: move over the rows, open, close; in the schedule: move over devices and bars"], ["[ ]", "in the arena: zoom the offsets"],
   ["t", "light or dark"], ["Esc", "clear the search, then the selection"], ["?", "this list"]
 ];
 
@@ -16,15 +16,21 @@ class Keys {
       ...KEYS.map(([keys, what]) => element("tr", {}, element("th", {}, keys), element("td", {}, what))));
     document.addEventListener("keydown", e => {
       if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input, select") || byId("help").open) return;
-      if (document.activeElement === view.graph.canvas && view.graph.key(e.key) || this.act(e)) e.preventDefault();
+      if (this.ofPanel(e.key) || this.act(e)) e.preventDefault();
     });
+  }
+
+  // Keys of the panel that has the focus.
+  ofPanel(key) {
+    const {graph, places} = this.view;
+    return [graph, places?.schedule].some(panel => panel && document.activeElement === panel.canvas && panel.key(key));
   }
 
   // Returns whether the key meant something.
   act(e) {
-    const {shared, theme, search, arena} = this.view, s = shared.stretch;
-    const zoom = factor => shared.move(
-      s => s.zoom(shared.cursor >= s.from && shared.cursor < s.to ? shared.cursor + 0.5 : (s.from + s.to) / 2, factor));
+    const {shared, theme, search, arena} = this.view;
+    const at = shared.step.axis.placeOf(shared.cursor + 0.5);
+    const zoom = factor => shared.move(s => s.zoom(at >= s.from && at < s.to ? at : (s.from + s.to) / 2, factor));
     const actions = {
       ArrowLeft: () => shared.moveCursor(shared.cursor - (e.shiftKey ? 10 : 1)),
       ArrowRight: () => shared.moveCursor(shared.cursor + (e.shiftKey ? 10 : 1)),

@@ -52,7 +52,7 @@ class PriceList {
     this.card = card;
     this.place = byId("list-price");
     this.facts = facts;
-    byId("tab-price").hidden = Boolean(shared.step.snapshot);
+    byId("tab-price").hidden = !facts.decisions; // of a snapshot, or of several devices
     const decisions = facts.decisions || [];
     const mib = 2 ** 20, peak = shared.step.peakBytes;
     this.saved = decisions.filter(d => d.saved_bytes > 0).map(d => ({...d, price: d.us / (d.saved_bytes / mib)}));
@@ -76,6 +76,9 @@ class PriceList {
       parts.push(element("h3", {}, "What to do next"),
         element("ul", {class: "advice"}, ...advice.map(texts => element("li", {}, ...texts))));
     if (curve.isKnown) parts.push(element("h3", {}, "Budgets"), curve.element(), curve.table());
+    if (curve.isKnown && !curve.hasOthers)
+      parts.push(element("p", {class: "faint"},
+        "Other budgets are tried where a plan is searched for (--budget), in steps of up to 3,000 nodes."));
     if (typeof this.usPerMib === "number")
       parts.push(element(
         "p", {}, "One MiB more or less at this budget is worth " + timeText(this.usPerMib) + " a step, by the bound."));

@@ -9,7 +9,7 @@ const SLOTS = [
   {column: 2, way: 9}, {column: 2, way: 7}, {column: 3, way: 10}
 ];
 
-const BOUNDARY = 2; // a way
+const BOUNDARY = 2, CHUNK = 7; // ways
 
 class Modules {
   constructor(step) {

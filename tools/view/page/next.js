@@ -13,6 +13,7 @@ function percentText(share) { return "+" + (100 * share).toFixed(1) + " %"; }
 class Curve {
   constructor(facts) {
     this.points = (facts.curve || []).filter(p => typeof p.added === "number");
+    this.hasOthers = this.points.some(p => !p.what);
     this.isKnown = new Set(this.points.map(p => p.peak_bytes)).size > 1;
   }
 

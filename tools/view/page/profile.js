@@ -1,16 +1,17 @@
 // --- Live bytes over the step
 
 class ProfilePanel extends StepPanel {
-  constructor(shared, theme, facts, other, inStep) {
-    super("profile", shared, theme);
-    this.kinds = facts.kinds;
-    this.budget = facts.budget_bytes;
+  // `top`: the bytes at the top of the panel, at the least.
+  constructor(canvas, shared, theme, {kinds, budget, other = null, inStep = null, top = 1}) {
+    super(canvas, shared, theme);
+    this.kinds = kinds;
+    this.budget = budget;
     this.other = other; // a Profile, or null
     this.inStep = inStep;
     // A model to compare with has a stack of its own below; a step without a plan is a line.
     this.isSplit = other instanceof Step;
     const step = shared.step;
-    this.top = 1.06 * Math.max(1, step.peakBytes, this.budget || 0, other ? other.peakBytes : 0);
+    this.top = 1.06 * Math.max(top, step.peakBytes, this.budget || 0, other ? other.peakBytes : 0);
   }
 
   get bottom() { return this.height - 16; }                             // of the plot
@@ -32,7 +33,7 @@ class ProfilePanel extends StepPanel {
     this.paintBudget(c);
     this.paintPeak(c);
     if (this.isSplit) this.paintNamesOfBoth(c);
-    this.paintNodesAxis(c);
+    this.paintStepAxis(c, this.shared.step.times ? "time" : this.shared.step.nodeWord);
   }
 
   // The stack of the heaviest node of each column of pixels, `down` pixels below the top one.
@@ -52,18 +53,16 @@ class ProfilePanel extends StepPanel {
   // One for each pixel, or for each node where nodes are wider.
   columns() {
     const {stretch, step} = this.shared, columns = [];
-    const each = stretch.width / this.plotWidth;
-    if (each < 1) {
+    if (step.axis.nodesIn(this.perPixel) < 1 && !step.times) {
       for (let node = Math.floor(stretch.from); node < Math.min(stretch.to, step.numNodes); ++node) {
         const x = this.xOf(node);
         columns.push({x, width: this.xOf(node + 1) - x + 0.3, node, from: node, to: node + 1});
       }
       return columns;
     }
-    for (let x = 0; x < this.plotWidth; ++x) {
-      const from = Math.floor(stretch.from + x * each);
-      const to = Math.min(step.numNodes, Math.max(from + 1, Math.floor(stretch.from + (x + 1) * each)));
-      if (from < to) columns.push({x: this.left + x, width: 1.3, node: step.heaviest(from, to), from, to});
+    for (let x = 0; x < this.plotWidth && step.numNodes; ++x) {
+      const [from, to] = this.nodesAt(this.left + x);
+      columns.push({x: this.left + x, width: 1.3, node: step.heaviest(from, to), from, to});
     }
     return columns;
   }
@@ -142,28 +141,10 @@ class ProfilePanel extends StepPanel {
     c.fillText(text, x, y);
   }
 
-  paintNodesAxis(c) {
-    const s = this.shared.stretch;
-    const step = niceCount(s.width / (this.plotWidth / 80));
-    c.fillStyle = this.theme.inks.faint;
-    c.textAlign = "center";
-    for (let node = Math.ceil(s.from / step) * step; node <= s.to; node += step) {
-      const x = this.xOf(node);
-      if (x < this.left + 8 || x > this.left + this.plotWidth - 20) continue;
-      c.fillRect(Math.round(x), this.bottom, 1, 3);
-      c.fillText(numberText(node), x, this.height - 6);
-    }
-    c.textAlign = "right";
-    c.fillText(this.shared.step.nodeWord, this.left - 6, this.height - 6);
-    c.textAlign = "left";
-  }
-
   targetAt(x) { return x >= this.left && this.shared.step.numNodes ? {block: -1, node: this.heaviestAt(x)} : null; }
   // The node that is drawn at the pixel.
   heaviestAt(x) {
-    const {stretch, step} = this.shared, each = stretch.width / this.plotWidth;
-    const from = this.nodeAt(x), to = Math.min(step.numNodes, Math.max(from + 1, Math.floor(from + each)));
-    return step.heaviest(from, to);
+    return this.shared.step.heaviest(...this.nodesAt(x));
   }
   tipFor({node}) {
     const step = this.shared.step;

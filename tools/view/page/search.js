@@ -63,7 +63,7 @@ class Search {
     const node = this.nodes[index];
     this.graph.modules.openTo(node);
     this.graph.refold();
-    this.shared.stretch.show(node, node + 1);
+    this.shared.showNode(node);
     this.shared.select({node});
     this.shared.tell("view");
   }

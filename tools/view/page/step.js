@@ -82,6 +82,8 @@ class Step extends Profile {
     this.moduleIsRange = get("module.is_range");
     this.moduleOf = get("node.module");
     this.blocks = new Blocks(facts, get, this);
+    this.times = columns.has(facts.prefix + "node.begin") ? new NodeTimes(get, columns.head.step_ns) : null;
+    this.axis = this.times ? new TimeAxis(this.times.begin, this.times.stepNs) : new NodeAxis(this.numNodes);
   }
 
   // --- Nodes
@@ -119,6 +121,26 @@ class Step extends Profile {
   }
 }
 Step.prototype.decoder = new TextDecoder();
+
+// When a device runs its nodes, by the simulator, and the bars of its schedule.
+class NodeTimes {
+  constructor(get, stepNs) {
+    this.stepNs = stepNs;
+    this.begin = get("node.begin");
+    this.end = get("node.end");
+    this.batch = get("node.batch"); // from 1; 0 for nodes of all micro-batches
+    this.bars = {kind: get("bar.kind"), batch: get("bar.batch"), first: get("bar.first"), count: get("bar.count")};
+  }
+  get numBars() { return this.bars.kind.length; }
+  barBegin(i) { return this.begin[this.bars.first[i]]; }
+  barEnd(i) { return this.end[this.bars.first[i] + this.bars.count[i] - 1]; }
+  barNodes(i) { return Array.from({length: this.bars.count[i]}, (_, k) => this.bars.first[i] + k); }
+  // The bar at a time; -1 where the device waits.
+  barAt(ns) {
+    const i = firstAt(0, this.numBars, i => this.barEnd(i) > ns);
+    return i < this.numBars && this.barBegin(i) <= ns ? i : -1;
+  }
+}
 
 // Stretches of memory, in groups of like size and by their first node.
 class Blocks {

@@ -17,11 +17,16 @@ function showSummary(facts, step, other) {
   if (!step.snapshot) chips.push(["nodes", numberText(step.numNodes)]);
   if (typeof f.persistent_bytes === "number") chips.push(["parameters and inputs", bytesText(f.persistent_bytes)]);
   chips.push(["policy", f.policy_used], ["target", facts.target]);
-  byId("summary").replaceChildren(...chips.filter(([, text]) => text).map(([name,
-    text]) => element("span", {class: "chip"}, element("b", {}, name), " " + text)));
+  showChips(chips);
   const title = byId("arena").querySelector("h2");
   if (step.snapshot) title.firstChild.textContent = "Segments ";
   if (facts.offsets) byId("arena-hint").textContent = facts.offsets;
+}
+
+// Pairs of a name and a text; those without a text are left out.
+function showChips(chips) {
+  byId("summary").replaceChildren(...chips.filter(([, text]) => text).map(([name,
+    text]) => element("span", {class: "chip"}, element("b", {}, name), " " + text)));
 }
 
 // What an allocator had reserved and used; `where`: of the step that is drawn beside this one.
@@ -37,15 +42,11 @@ function snapshotChips(s, where) {
   return chips;
 }
 
-function showLegend(facts, step, theme, other) {
-  const swatch = colour => {
-    const s = element("span", {class: "swatch"});
-    s.style.background = colour;
-    return s;
-  };
-  byId("legend").replaceChildren(
-    ...STACK_ORDER.filter(kind => step.kinds.includes(kind) || other instanceof Step && other.kinds.includes(kind))
-      .map(kind => element("span", {class: "key"}, swatch(theme.kind(kind)), facts.kinds[kind])),
+// The kinds of live bytes that one of the steps has; `other`: drawn beside them, or null.
+function showLegend(place, facts, steps, theme, other) {
+  place.replaceChildren(
+    ...STACK_ORDER.filter(kind => steps.some(step => step.kinds.includes(kind)) || other instanceof Step && other.kinds.includes(kind))
+      .map(kind => element("span", {class: "key"}, swatchElement(theme.kind(kind)), facts.kinds[kind])),
     other && !(other instanceof Step)
       ? element("span", {class: "key"}, element("span", {class: "line"}), nameElement(other.name))
       : "");

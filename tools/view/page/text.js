@@ -8,6 +8,7 @@ function bytesText(bytes) {
 }
 
 function timeText(us) {
+  if (us === 0) return "0";
   if (us < 1000) return us.toFixed(us < 10 ? 2 : 1) + " us";
   if (us < 1e6) return (us / 1000).toFixed(us < 1e5 ? 2 : 1) + " ms";
   return (us / 1e6).toFixed(2) + " s";
@@ -49,6 +50,12 @@ function element(tag, attributes, ...children) {
     else if (value !== undefined) e.setAttribute(key, value);
   e.append(...children.filter(c => c !== undefined && c !== null));
   return e;
+}
+
+function swatchElement(colour) {
+  const s = element("span", {class: "swatch"});
+  s.style.background = colour;
+  return s;
 }
 
 // A name in an element of its own, so that its direction does not spread.
