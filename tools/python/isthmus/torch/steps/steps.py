@@ -434,9 +434,10 @@ class Steps:
             self._check(step, step.timeline)
 
     def forget(self) -> None:
-        """Ends the measuring of the step that runs: it is not looked at any more, because its backward has failed or will not be waited for."""
+        """Ends the measuring of the step that runs: it is not looked at any more, because it has failed or will not be waited for."""
         if self._step is not None:
             self._step.stop_watching()
+            self._step.is_in_pipeline = False
 
     # --- steps
 
