@@ -43,7 +43,7 @@ class Page(unittest.TestCase):
         with open(PAGE) as file:
             text = file.read()
         programs = re.findall(r"```(c|cpp)\n(.*?)```\s+It prints `([^`]*)`", text, re.S)
-        self.assertEqual([language for language, _, _ in programs], ["c", "cpp", "c"])
+        self.assertEqual([language for language, _, _ in programs], ["c", "cpp", "c", "c"])
         for language, program, printed in programs:
             with self.subTest(language), tempfile.TemporaryDirectory() as folder:
                 os.mkdir(os.path.join(folder, "isthmus"))

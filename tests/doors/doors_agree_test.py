@@ -140,6 +140,22 @@ class DoorsAgree(command.TestCase):
             with self.subTest(model, **options):
                 self.assertEqual(self.by_python(model, options), self.by_command(model, options))
 
+    def test_a_step_over_several_devices(self):
+        self.run_ok("zoo", "mlp", *GRAPHS["mlp"], "-o", "mlp.isth")
+        self.run_ok("zoo", "resnet", "--depth=8", *SMALL_IMAGES, "-o", "resnet.isth")
+        classes = {"loss": "cross_entropy"}
+        for model, options in (
+            ("mlp.isth", {**classes, "stages": 2}),
+            ("mlp.isth", {**classes, "stages": 3, "microbatches": 4, "schedule": "1f1b", "checkpoint": "except_last", "balance": "2,1,1"}),
+            ("mlp.isth", {**classes, "stages": 4, "microbatches": 4, "schedule": "interleaved", "devices": ["cpu:0", "cpu:1"]}),
+            ("mlp.isth", {**classes, "stages": 2, "microbatches": 2, "schedule": "gpipe", "checkpoint": "never", "balance": ["%relu3"]}),
+            ("resnet.isth", {**classes, "stages": 2, "microbatches": 2, "batch_norm": "micro", "budget": "60%", "schedule": "zero-bubble"}),
+        ):
+            with self.subTest(model, **options):
+                planned = self.by_command(model, options)
+                self.assertIn(b"@cpu:1", planned)
+                self.assertEqual(self.by_python(model, options), planned)
+
     def test_what_was_planned_before(self):
         self.run_ok("zoo", "unet", *GRAPHS["unet"], "-o", "unet.isth")
         self.run_ok("opt", "unet.isth", "--loss=cross_entropy", "--policy=memory", "-o", "before.isth")

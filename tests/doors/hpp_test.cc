@@ -2,6 +2,7 @@
 
 #include "tools/c/isthmus.hpp"
 #include "gtest/gtest.h"
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <utility>
@@ -233,6 +234,25 @@ TEST(Hpp, GraphsGoThere) {
   const std::string path = testing::TempDir() + "small.isth";
   small.save(path);
   EXPECT_EQ(isthmus::Graph::load(path).text(), small.text());
+}
+
+TEST(Hpp, StepsOverSeveralDevices) {
+  isthmus::CompileOptions options;
+  options.loss = "mean";
+  options.stages = 2;
+  options.microBatches = 2;
+  options.schedule = "gpipe";
+  options.checkpoint = "never";
+  options.devices = "cpu:2,cpu:5";
+  options.balance = "1,2";
+  const isthmus::Compiled compiled = isthmus::Graph::parse(kModel).compile(options);
+  ASSERT_EQ(compiled.devices().size(), 2u);
+  EXPECT_STREQ(compiled.devices()[1].device, "cpu:5");
+  EXPECT_EQ(std::max(compiled.devices()[0].predicted_peak_bytes,
+                     compiled.devices()[1].predicted_peak_bytes),
+            compiled.figures().predicted_peak_bytes);
+  EXPECT_TRUE(compiled.liveBytes().empty() && compiled.layout().empty());
+  EXPECT_NE(compiled.graph().text().find("@cpu:5"), std::string::npos);
 }
 
 TEST(Hpp, BudgetsOfGraphsThatCannotBeMet) {

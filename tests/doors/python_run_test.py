@@ -74,6 +74,26 @@ class Runs(command.TestCase):
         with self.assertRaisesRegex(isthmus.BadInput, "a device is 'cpu', 'counting', 'generic' or .*; got 'gpu'"):
             forward.compile(device="gpu")
 
+    def test_a_step_over_several_devices_runs(self):
+        """Each device takes the peak of its part, and the results are those of the command line and, but for rounding, of the undivided step."""
+        forward = self.zoo("gpt2")
+        options = {"loss": "cross_entropy", "microbatches": 2, "threads": 1}
+        staged = forward.compile(stages=2, schedule="1f1b", checkpoint="always", **options)
+        devices = staged.report["stages"]
+        self.assertEqual([each["device"] for each in devices], ["cpu:0", "cpu:1"])
+        self.assertEqual(staged.report["predicted_peak_bytes"], max(each["predicted_peak_bytes"] for each in devices))
+        self.assertEqual((staged.live_bytes, staged.layout), ([], []))
+        session = isthmus.Session(staged, seed=3, threads=1)
+        out = session.run()
+        self.assertEqual(session.figures.measured_peak_bytes, staged.report["predicted_peak_bytes"])
+        staged.save(self.path("staged.isth"))
+        self.run_ok("run", "staged.isth", "--outputs=out", "--seed=3", "--threads=1")
+        self.assert_same_bits(out, {name: np.load(self.path(f"out/{name}.npy")) for name in out})
+        whole = forward.compile(loss="cross_entropy", threads=1).run(seed=3, threads=1)
+        self.assertEqual(out.keys(), whole.keys())
+        for name in whole:
+            self.assertLessEqual(np.linalg.norm(out[name] - whole[name]), 1e-5 * np.linalg.norm(whole[name]), name)
+
     def test_inverses_are_measured_on_the_first_step(self):
         self.run_ok("zoo", "glow", "--depth=8", "--width=8", "--batch=4", "--shape=3x16x16", "-o", "glow.isth")
         flow = isthmus.Graph.load(self.path("glow.isth"))

@@ -9,6 +9,7 @@
 #include "tests/doors/problems.h"
 #include "tools/c/isthmus.h"
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* A step of three layers: 0 is an input, 1 to 3 are forward, 4 to 6 backward. */
@@ -181,6 +182,76 @@ static void testNullsOfCompiled(void) {
   EXPECT_NULL(isthmus_budget_parse(NULL, &bytes, &share, &error), "text");
   EXPECT_NULL(isthmus_budget_parse("min", NULL, &share, &error), "bytes");
   EXPECT_NULL(isthmus_budget_parse("min", &bytes, NULL, &error), "share");
+  isthmus_compiled_free(compiled);
+  isthmus_graph_free(graph);
+}
+
+/* Texts of a step over several devices that say nothing, or not together. */
+static void testStagesThatAreNone(void) {
+  isthmus_graph *const graph = net();
+  isthmus_compiled *compiled = NULL;
+  isthmus_compile_options options;
+  size_t i;
+  for (i = 0; i < 8; ++i) {
+    static const char *const named[] = {"schedule expects one of gpipe",
+                                        "checkpoint expects one of always",
+                                        "a list of values to keep goes with checkpoints",
+                                        "devices expects different devices",
+                                        "balance expects shares",
+                                        "balance gives 3 shares, for stages=2",
+                                        "schedule=interleaved needs more stages",
+                                        "batch_norm expects one of micro"};
+    isthmus_compile_options_init(&options, sizeof options);
+    options.loss = "mean";
+    options.stages = 2;
+    switch (i) {
+    case 0:
+      options.schedule = "gpip";
+      break;
+    case 1:
+      options.checkpoint = "last";
+      break;
+    case 2:
+      options.checkpoint = "%a,%b";
+      break;
+    case 3:
+      options.devices = "cpu:0,cpu:0";
+      break;
+    case 4:
+      options.balance = "1,%a";
+      break;
+    case 5:
+      options.balance = "1,1,1";
+      break;
+    case 6:
+      options.schedule = "interleaved";
+      break;
+    default:
+      options.batch_norm = "none";
+    }
+    EXPECT_ERROR(isthmus_compile(graph, &options, NULL, &compiled, &error), ISTHMUS_BAD_INPUT,
+                 named[i]);
+    EXPECT(!compiled);
+  }
+  isthmus_compile_options_init(&options, sizeof options);
+  options.batch_norm = "micro";
+  EXPECT_ERROR(isthmus_compile(graph, &options, NULL, &compiled, &error), ISTHMUS_BAD_INPUT,
+               "goes with a number of micro-batches");
+  isthmus_graph_free(graph);
+}
+
+/* A program that was compiled against a smaller struct has none of these options. */
+static void testSmallerOptions(void) {
+  isthmus_graph *const graph = net();
+  isthmus_compiled *compiled = NULL;
+  isthmus_compile_options options;
+  size_t count = 7;
+  isthmus_compile_options_init(&options, sizeof options);
+  options.loss = "mean";
+  options.size = offsetof(isthmus_compile_options, stages);
+  options.stages = 2;
+  EXPECT(isthmus_compile(graph, &options, NULL, &compiled, NULL) == ISTHMUS_OK);
+  EXPECT(!isthmus_compiled_devices(compiled, &count) && count == 0);
   isthmus_compiled_free(compiled);
   isthmus_graph_free(graph);
 }
@@ -577,6 +648,8 @@ static void tests(void) {
   testNullsOfGraphs();
   testNullsOfCompiled();
   testOptionsThatAreNone();
+  testStagesThatAreNone();
+  testSmallerOptions();
   testNullsOfTexts();
   testSizesOfNoStruct(problem, plan);
   testNumbersThatAreNone(problem);

@@ -2,6 +2,7 @@
 
 #include "ir/measured_costs.h"
 #include "passes/compile/figures_json.h"
+#include "passes/compile/stage_request.h"
 #include "passes/inspect/live_sets.h"
 #include "tools/c/search.h"
 #include "tools/c/target.h"
@@ -121,6 +122,35 @@ static Ways waysOf(const isthmus_compile_options &o) {
   return ways;
 }
 
+static llvm::Error setStages(CompileOptions &o, const isthmus_compile_options &given) {
+  if (given.batch_norm) {
+    const llvm::StringRef norm = given.batch_norm;
+    if (norm != "micro" && norm != "whole")
+      return makeError("batch_norm expects one of micro, whole, got '{0}'", norm);
+    if (given.micro_batches == 0)
+      return makeError("batch_norm says what micro-batches share, so it goes with a number of "
+                       "micro-batches");
+    o.step.normParts = norm == "micro" ? given.micro_batches : 0;
+  }
+  if (!given.stages && !given.schedule && !given.checkpoint && !given.devices && !given.balance)
+    return llvm::Error::success();
+  StageOptions &s = o.stages.emplace();
+  s.stages = given.stages;
+  if (given.schedule)
+    if (llvm::Error e = parseStageOrder(given.schedule, "schedule").moveInto(s.order))
+      return e;
+  if (given.checkpoint)
+    if (llvm::Error e = parseCheckpointMode(given.checkpoint, "checkpoint").moveInto(s.checkpoint))
+      return e;
+  if (given.devices)
+    if (llvm::Error e = parseDevices(given.devices, "devices", s))
+      return e;
+  if (given.balance)
+    if (llvm::Error e = parseBalance(given.balance, "balance", s))
+      return e;
+  return checkStages(s, "");
+}
+
 static llvm::Expected<CompileOptions> optionsOf(const isthmus_compile_options &given) {
   CompileOptions o;
   if (given.precision >= 0)
@@ -132,6 +162,8 @@ static llvm::Expected<CompileOptions> optionsOf(const isthmus_compile_options &g
   o.plan = choiceOf(given);
   o.ways = waysOf(given);
   o.microBatches = given.micro_batches;
+  if (llvm::Error e = setStages(o, given))
+    return e;
   for (size_t i = 0; i < given.num_chunks; ++i) {
     auto request = parseChunkRequest(given.chunks[i]);
     if (!request)
@@ -166,15 +198,18 @@ static llvm::Expected<Target> targetOf(const isthmus_target *given,
   return target;
 }
 
-// The bytes and places of what the nodes make, in order.
+// The figures of the devices, if there are several; else the bytes and places of what the nodes
+// make, in order.
 static llvm::Error describe(isthmus_compiled &c, const Target &target) {
   const Graph &g = c.compiled.graph;
   const Layout &layout = c.compiled.layout;
-  if (!c.compiled.programs.empty())
-    return makeError(ErrorKind::Unsupported,
-                     "the graph has nodes on {0} devices, and this call plans for one: erase their "
-                     "devices (@cpu:1), or run `isthmus opt`",
-                     c.compiled.programs.size());
+  c.hasGraph = true;
+  for (const StageFigures &s : c.compiled.figures.stages)
+    c.devices.push_back({s.device.c_str(), s.baselinePeakBytes, s.predictedPeakBytes, s.arenaBytes,
+                         s.persistentBytes, s.busySeconds,
+                         s.waitBefore + s.waitBetween + s.waitAfter, s.nodes});
+  if (!c.compiled.programs.empty()) // each device has an arena of its own
+    return llvm::Error::success();
   auto problem = extractProblem(g, target);
   if (!problem)
     return problem.takeError();
@@ -191,7 +226,6 @@ static llvm::Error describe(isthmus_compiled &c, const Target &target) {
                           target.rounded(problem->problem.ops[problem->opOf(NodeId(i))].workspace),
                           offset});
   }
-  c.hasGraph = true;
   return llvm::Error::success();
 }
 
@@ -224,29 +258,30 @@ isthmus_status isthmus_compile(const isthmus_graph *graph, const isthmus_compile
     *compiled = nullptr;
     ISTHMUS_NOT_NULL(graph);
     ISTHMUS_NOT_NULL(options);
-    if (options->size != sizeof *options)
-      return wrongSize("isthmus_compile_options", options->size, sizeof *options, sizeof *options,
-                       error);
-    if (isthmus_status s = checkOptions(*options, error))
+    constexpr size_t kLeast = offsetof(isthmus_compile_options, stages);
+    const auto asked = grown(*options, kLeast, defaults());
+    if (!asked)
+      return wrongSize("isthmus_compile_options", options->size, kLeast, sizeof *options, error);
+    if (isthmus_status s = checkOptions(*asked, error))
       return s;
     if (isthmus_status s = checkTarget(target, error))
       return s;
-    if (graph->graph.hasBackward() && (options->loss || options->wrt))
+    if (graph->graph.hasBackward() && (asked->loss || asked->wrt))
       return fail(ISTHMUS_BAD_INPUT,
                   "the graph is differentiated already, so a loss and what to differentiate by "
                   "have no meaning",
                   error);
     std::string notes = graph->notes;
-    auto o = optionsOf(*options);
+    auto o = optionsOf(*asked);
     if (!o)
       return fail(o.takeError(), error);
     o->step.note = [&](const Remark &r) { notes += r.text + "\n"; };
-    auto machine = targetOf(target, *options, o->step.note);
+    auto machine = targetOf(target, *asked, o->step.note);
     if (!machine)
       return fail(machine.takeError(), error);
     if (target && target->first_step)
-      o->firstStep = firstStepOf(*target, options->seed);
-    Watched watched(*options);
+      o->firstStep = firstStepOf(*target, asked->seed);
+    Watched watched(*asked);
     if (!watched.begins())
       return fail(ISTHMUS_CANCELLED, "cancelled before the search began", error);
     if (watched.isAsked())
@@ -319,15 +354,23 @@ isthmus_status isthmus_compiled_report(const isthmus_compiled *compiled, isthmus
   });
 }
 
+const isthmus_device_figures *isthmus_compiled_devices(const isthmus_compiled *compiled,
+                                                       size_t *count) {
+  const bool has = compiled && !compiled->devices.empty();
+  if (count)
+    *count = has ? compiled->devices.size() : 0;
+  return has ? compiled->devices.data() : nullptr;
+}
+
 const int64_t *isthmus_compiled_live_bytes(const isthmus_compiled *compiled, size_t *num_nodes) {
-  const bool has = compiled && compiled->hasGraph;
+  const bool has = compiled && compiled->hasGraph && compiled->compiled.programs.empty();
   if (num_nodes)
     *num_nodes = has ? compiled->liveBytes.size() : 0;
   return has ? compiled->liveBytes.data() : nullptr;
 }
 
 const isthmus_placed *isthmus_compiled_layout(const isthmus_compiled *compiled, size_t *count) {
-  const bool has = compiled && compiled->hasGraph;
+  const bool has = compiled && compiled->hasGraph && compiled->compiled.programs.empty();
   if (count)
     *count = has ? compiled->placed.size() : 0;
   return has ? compiled->placed.data() : nullptr;

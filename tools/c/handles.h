@@ -35,6 +35,7 @@ struct isthmus_compiled {
   std::string notes;              // of the graph that was compiled, and of compiling; a line each
   std::vector<int64_t> liveBytes; // by node
   std::vector<isthmus_placed> placed;
+  std::vector<isthmus_device_figures> devices; // if there are several
 };
 
 struct isthmus_plan {

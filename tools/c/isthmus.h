@@ -426,6 +426,16 @@ typedef struct {
   void *user;
   double progress_seconds;
   const volatile int32_t *cancelled;
+
+  /* A step over several devices (docs/stages.md), for which micro_batches is the number of its micro-batches; 0: four for
+   * each stage, as far as there are examples. Without any of these it runs on the devices that the nodes name. */
+  uint32_t stages;        /* 0: one for each of those devices */
+  const char *schedule;   /* "gpipe", "1f1b", "interleaved", "zero-bubble"; null or "auto": the fastest */
+  const char *checkpoint; /* "always", "except_last", "never"; null or "auto": as the budget has it */
+  const char *devices;    /* where the stages run: "cpu:0,cpu:1"; null: cpu:0, cpu:1, ... */
+  const char *balance;    /* shares of the cost, "2,1,1", or the values behind which stages end, "%h1,%h2";
+                             null: equal shares */
+  const char *batch_norm; /* "micro": of each of the micro_batches; null or "whole": of the whole batch */
 } isthmus_compile_options;
 /* All defaults: the graph's own loss by all parameters, no policy, recomputation alone, classes on
  * axis 1, errors of inverses up to 1e-3. `size` is sizeof(isthmus_compile_options). */
@@ -462,11 +472,22 @@ typedef struct {
 ISTHMUS_API isthmus_status isthmus_compiled_get_figures(const isthmus_compiled *compiled,
                                                         isthmus_compiled_figures *figures,
                                                         isthmus_error **error);
+/* Those of a device, of a step over several. */
+typedef struct {
+  const char *device;
+  int64_t baseline_peak_bytes, predicted_peak_bytes, arena_bytes, persistent_bytes;
+  double busy_seconds, wait_seconds; /* in a step, by simulation */
+  uint64_t nodes;
+} isthmus_device_figures;
+/* The handle owns them; null for a step of one device. */
+ISTHMUS_API const isthmus_device_figures *isthmus_compiled_devices(const isthmus_compiled *compiled,
+                                                                   size_t *count);
 /* The figures and more as JSON, as --report writes it (isthmus.report/1). */
 ISTHMUS_API isthmus_status isthmus_compiled_report(const isthmus_compiled *compiled,
                                                    isthmus_text **text, isthmus_error **error);
 
-/* The bytes in the arena while each node of the graph runs, in order; null without a graph. */
+/* The bytes in the arena while each node of the graph runs, in order; null without a graph, and for a step over several
+ * devices, each of which has an arena of its own. */
 ISTHMUS_API const int64_t *isthmus_compiled_live_bytes(const isthmus_compiled *compiled,
                                                        size_t *num_nodes);
 
@@ -478,7 +499,7 @@ typedef struct {
   int32_t is_on_host; /* the offset is one in host memory */
   int64_t bytes, offset; /* a view has the offset of what it views; -1: in an input's memory */
 } isthmus_placed;
-/* In the order of nodes. The handle owns them; null without a graph. */
+/* In the order of nodes. The handle owns them; null where isthmus_compiled_live_bytes is. */
 ISTHMUS_API const isthmus_placed *isthmus_compiled_layout(const isthmus_compiled *compiled,
                                                           size_t *count);
 

@@ -188,6 +188,9 @@ struct CompileOptions {
   std::vector<std::string> chunks; // "%logits:axis=0,chunks=8"
   std::int64_t microBatches = 0;
 
+  std::uint32_t stages = 0; // a step over several devices
+  std::string schedule, checkpoint, devices, balance, batchNorm;
+
   double effort = 0;
   std::uint64_t seed = 0;
   // As that of PlanOptions; an exception that it throws leaves Graph::compile.
@@ -272,7 +275,12 @@ public:
     const std::int64_t *bytes = isthmus_compiled_live_bytes(handle(), &count);
     return {bytes, bytes + count};
   }
-  // The names belong to this object.
+  // Of a step over several devices; else empty. The names belong to this object, as do those below.
+  std::vector<isthmus_device_figures> devices() const {
+    std::size_t count = 0;
+    const isthmus_device_figures *all = isthmus_compiled_devices(handle(), &count);
+    return {all, all + count};
+  }
   std::vector<isthmus_placed> layout() const {
     std::size_t count = 0;
     const isthmus_placed *all = isthmus_compiled_layout(handle(), &count);
@@ -330,6 +338,12 @@ inline Compiled Graph::compile(const CompileOptions &o, const isthmus_target *ta
   given.chunks = chunks.data();
   given.num_chunks = chunks.size();
   given.micro_batches = o.microBatches;
+  given.stages = o.stages;
+  given.schedule = detail::orNull(o.schedule);
+  given.checkpoint = detail::orNull(o.checkpoint);
+  given.devices = detail::orNull(o.devices);
+  given.balance = detail::orNull(o.balance);
+  given.batch_norm = detail::orNull(o.batchNorm);
   given.effort = o.effort;
   given.seed = o.seed;
   detail::Progress progress{o.progress};

@@ -28,7 +28,7 @@ import torch.distributed as dist  # noqa: E402
 import torch.distributed._functional_collectives as collectives  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.distributed.fsdp import fully_shard  # noqa: E402
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe  # noqa: E402
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 from torch.nn.utils import parametrize  # noqa: E402
 from torch.testing._internal.distributed import fake_pg  # noqa: E402,F401  (registers the backend "fake")
@@ -36,6 +36,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 import isthmus.torch  # noqa: E402
 from isthmus.torch.graph import modules  # noqa: E402
+from isthmus.torch.steps import few_schedules  # noqa: E402
 from training import SLACK, refusal, same  # noqa: E402
 
 RANKS = 2
@@ -121,32 +122,79 @@ def fsdp2(rank):
     return compared(step(plain, plain, x), step(planned, planned, x))
 
 
-def pipeline(rank, schedule):
-    stages = stack()
-    mine = stages[:2] if rank == 0 else stages[2:]
+def pipelined(rank, modules, schedule, microbatches=4):
+    """Returns a function that runs a step of a pipeline of whose stages a rank has some, and returns its losses."""
+    stages = [PipelineStage(m, rank + RANKS * k, RANKS * len(modules), torch.device("cpu")) for k, m in enumerate(modules)]
+    several = schedule is ScheduleInterleaved1F1B
+    pipe = schedule(stages if several else stages[0], n_microbatches=microbatches, loss_fn=lambda y, t: (y - t).square().mean())
+    x, y = (batch(k, rows=256 * microbatches) for k in range(2))
 
-    def run(call, parameters_of):
-        stage = PipelineStage(call, rank, RANKS, torch.device("cpu"))
-        torch.manual_seed(3)
+    def step():
         losses = []
-        for _ in range(2):
-            parameters_of.zero_grad()
-            pipe = schedule(stage, n_microbatches=4, loss_fn=lambda y, t: (y - t).square().mean())
-            x, y = batch(0, rows=1024), batch(1, rows=1024)
-            pipe.step(x) if rank == 0 else pipe.step(target=y, losses=losses)
-        return [p.grad.clone() for p in parameters_of.parameters()] + [loss.detach() for loss in losses]
+        pipe.step(x) if rank == 0 else pipe.step(target=y, losses=losses, return_outputs=False)
+        return [loss.detach() for loss in losses]
 
+    return step
+
+
+def of_pipeline(step, stages):
+    """Returns the losses and gradients of the last of five steps of a pipeline, and the measured peak of another one. The ranks' steps begin together."""
+    torch.manual_seed(3)
+    for _ in range(5):
+        stages.zero_grad()
+        dist.barrier()
+        losses = step()
+    found = [p.grad.clone() for p in stages.parameters()] + losses
+    stages.zero_grad()
+    dist.barrier()
+    return found, isthmus.torch.measured_peak(step)
+
+
+def pipeline(rank, schedule, share=0.7, microbatches=4):
+    """Trains the stages of a rank plain, then within a share of the measured peak, in bytes."""
+    blocks = stack(8)
+    several = 2 if schedule is ScheduleInterleaved1F1B else 1
+    size = len(blocks) // RANKS // several
+    mine = nn.ModuleList([blocks[at * size : (at + 1) * size] for at in range(rank, RANKS * several, RANKS)])
     plain = copy.deepcopy(mine)
-    want = run(plain, plain)
-    return compared(want, run(compiled(mine), mine))
+    want, peak = of_pipeline(pipelined(rank, plain, schedule, microbatches), plain)
+    budget = int(share * peak)
+    got, measured = of_pipeline(pipelined(rank, [compiled(m, budget) for m in mine], schedule, microbatches), mine)
+    (plan,) = isthmus.torch.report().steps
+    return {
+        **compared(want, got),
+        "recomputed": plan.recomputed,
+        "budget": budget,
+        "peak": measured,
+        "planned step": plan.planned_peak_bytes,
+        "parts": len(plan.parts),
+        "waiting": plan.most_waiting,
+        "compiled": len({(part.name, part.saved_bytes, part.recomputed) for part in plan.parts}),
+    }
 
 
 def pipeline_gpipe(rank):
-    return pipeline(rank, ScheduleGPipe)
+    return pipeline(rank, ScheduleGPipe, share=0.5)
 
 
 def pipeline_1f1b(rank):
-    return pipeline(rank, Schedule1F1B)
+    return pipeline(rank, Schedule1F1B, microbatches=12)
+
+
+def pipeline_interleaved(rank):
+    return pipeline(rank, ScheduleInterleaved1F1B)
+
+
+def pipeline_of_which_one_rank_cannot(rank):
+    """Returns the error of each rank where rank 1 has a budget that each of its micro-batches keeps to, but not all of them together."""
+    stages = stack(4)[2 * rank : 2 * rank + 2]
+    step = pipelined(rank, [compiled(stages, "100%" if rank == 0 else 750 << 10)], ScheduleGPipe)
+    for number in range(8):
+        stages.zero_grad()
+        try:
+            step()
+        except isthmus.Error as e:
+            return {"error": type(e).__name__, "text": str(e), "step": number}
 
 
 class Gathers(nn.Module):
@@ -577,6 +625,8 @@ CASES = [
     fsdp2,
     pipeline_gpipe,
     pipeline_1f1b,
+    pipeline_interleaved,
+    pipeline_of_which_one_rank_cannot,
     functional_collectives,
     functional_collectives_at_other_budgets,
     sharded_parameters,
@@ -704,9 +754,23 @@ class Distributed(Cases):
     def test_fsdp2(self):
         self.holds(fsdp2)
 
-    def test_pipelining(self):
-        self.holds(pipeline_gpipe)
-        self.holds(pipeline_1f1b)
+    def test_a_pipeline_keeps_its_budget_with_the_micro_batches_in_flight(self):
+        cases = {pipeline_gpipe: (4, (4, 4)), pipeline_1f1b: (12, (2, 1)), pipeline_interleaved: (8, (5, 3))}
+        for case, (calls, waiting) in cases.items():
+            for rank, result in enumerate(self.holds(case)):
+                with self.subTest(case=case.__name__, rank=rank):
+                    self.assertLessEqual(result["peak"], result["budget"])
+                    self.assertLessEqual(result["planned step"], result["budget"])
+                    self.assertGreaterEqual(result["peak"], 0.9 * result["planned step"])
+                    self.assertEqual((result["parts"], result["waiting"]), (calls, waiting[rank]))
+                    self.assertLessEqual(result["compiled"], result["graphs"] * few_schedules.MOST)
+
+    def test_ranks_of_a_pipeline_refuse_a_step_together(self):
+        results = self.found(pipeline_of_which_one_rank_cannot)
+        for result in results:
+            self.assertEqual(result["error"], "CannotBeMet", results)
+            self.assertIn("rank 1: a budget of 768000 cannot be met: the step runs 4 graphs", result["text"])
+        self.assertEqual(results[0], results[1])
 
     def test_collectives_run_once_and_in_their_order(self):
         for result in self.holds(functional_collectives):

@@ -200,6 +200,18 @@ class Steps(unittest.TestCase):
         self.assertLess(len(isthmus.torch.report().graphs), 4, "PyTorch was to compile one graph for several blocks")
         self.assertGreater(len({part.saved_bytes for part in step.parts}), 1, "the calls were to keep different amounts")
 
+    def test_many_forwards_before_one_backward_keep_a_budget(self):
+        torch.manual_seed(0)
+        model, batches = SameGraph(blocks=1), [data(128) for _ in range(10)]
+        plain = train(model, lambda m: [sum(m(x) for x in batches)])
+        torch.compiler.reset()
+        isthmus.torch.reset()
+        budget = int(0.3 * plain.peak)
+        got = train(model, lambda m: [sum(m.compile_blocks(budget=budget)(x) for x in batches)])
+        self.assertEqual(differences(plain, got), [])
+        self.assertLessEqual(got.peak, budget)
+        self.assertEqual(self.peak_holds(got.peak, 10).most_waiting, 10)
+
     def test_forwards_may_run_between_backwards(self):
         """As in pipelining, the forward of the second of three micro-batches runs before the backward of the first."""
         torch.manual_seed(0)

@@ -129,6 +129,12 @@ class CompileOptions(ctypes.Structure):
         ("user", c_void_p),
         ("progress_seconds", c_double),
         ("cancelled", POINTER(c_int32)),
+        ("stages", c_uint32),
+        ("schedule", c_char_p),
+        ("checkpoint", c_char_p),
+        ("devices", c_char_p),
+        ("balance", c_char_p),
+        ("batch_norm", c_char_p),
     ]
 
 

@@ -111,6 +111,34 @@ def plan_options(
             options.costs = file.read()
 
 
+def stage_options(
+    options: _library.CompileOptions,
+    *,
+    stages: SupportsIndex | None,
+    schedule: str | None,
+    checkpoint: str | None,
+    devices: Names | None,
+    balance: str | Iterable[str | float] | None,
+    batch_norm: str | None,
+) -> None:
+    """Sets how the step runs on several devices. The library checks the texts."""
+    if stages is not None:
+        options.stages = operator.index(stages)
+        if operator.index(stages) != options.stages or not options.stages:
+            raise BadInput(f"stages are a number from 1 on, got {stages}")
+    options.schedule = _text("schedule", schedule)
+    options.checkpoint = _text("checkpoint", checkpoint)
+    options.devices = _text("devices", devices if devices is None or isinstance(devices, str) else ",".join(devices))
+    options.balance = _text("balance", balance if balance is None or isinstance(balance, str) else ",".join(map(str, balance)))
+    options.batch_norm = _text("batch_norm", batch_norm)
+
+
+def _text(what: str, given: str | None) -> bytes | None:
+    if not isinstance(given, (str, type(None))):
+        raise TypeError(f"{what} is a string, got {type(given).__name__}")
+    return None if given is None else encoded(given)
+
+
 def _set_ways(
     options: _library.CompileOptions,
     allow: Names | None,
@@ -203,9 +231,7 @@ def thread_count(threads: SupportsIndex) -> int:
 
 
 def encoded_loss(loss: str | None) -> bytes | None:
-    if not isinstance(loss, (str, type(None))):
-        raise TypeError(f"a loss is a string, got {type(loss).__name__}")
-    return None if loss is None else encoded(loss)
+    return _text("a loss", loss)
 
 
 def encoded_names(names: Names | None, what: str) -> bytes | None:

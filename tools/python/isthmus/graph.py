@@ -94,6 +94,12 @@ class Graph:
         costs: str | os.PathLike[str] | None = None,
         chunk: Names | None = None,
         microbatches: SupportsIndex | None = None,
+        batch_norm: str | None = None,
+        stages: SupportsIndex | None = None,
+        schedule: str | None = None,
+        checkpoint: str | None = None,
+        devices: Names | None = None,
+        balance: str | Iterable[str | float] | None = None,
         loss: str | None = None,
         wrt: Names | None = None,
         class_axis: SupportsIndex = 1,
@@ -120,6 +126,9 @@ class Graph:
         allow: how tensors may be restored within a budget: "recompute,invert,fetch,encode,chunk", or a list; None: recompute.
         costs: a file of measured times, as `isthmus profile -o` writes it.
         chunk: regions to run part by part, "%logits:axis=0,chunks=8" or a list of such; microbatches: the whole step in so many parts.
+            batch_norm: "micro": batch norms take the statistics of each of them; None: of the whole batch.
+        stages, schedule, checkpoint, devices, balance: of a step over several devices (docs/stages.md), such as 2, "1f1b", "always",
+            "cpu:0,cpu:1", "2,1" or "%h1"; the last two also as lists. The report has the figures of each device.
         wrt, checkpoints: a list of names, or a string with commas and wildcards.
         threads: of the CPU; 0: OMP_NUM_THREADS, or one for each core.
         device: "cpu", this machine, which needs the library that runs graphs; "counting", the same without running anything; "generic", a
@@ -156,6 +165,9 @@ class Graph:
             costs=costs,
             chunk=chunk,
             microbatches=microbatches,
+        )
+        compiling.stage_options(
+            options, stages=stages, schedule=schedule, checkpoint=checkpoint, devices=devices, balance=balance, batch_norm=batch_norm
         )
         compiling.search_options(options, effort, seed)
         made = compiling.compiled(self._handle, options, device, compiling.thread_count(threads), progress)
@@ -240,9 +252,9 @@ class Compiled(Graph):
         self.report = report
         """The figures, with the keys of the command line's --report."""
         self.live_bytes = live_bytes
-        """The bytes in the arena while each node runs, in order."""
+        """The bytes in the arena while each node runs, in order; empty for a step over several devices, each of which has an arena of its own."""
         self.layout = layout
-        """In the order of nodes."""
+        """In the order of nodes; empty likewise."""
 
     def __repr__(self) -> str:
         r = self.report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -162,6 +163,8 @@ class StepReport:
     """What ops outside of the graphs need, and where; it is part of the planned peak."""
     step_us: float = 0.0
     """The estimated or measured time of the step without recomputation, in microseconds."""
+    most_waiting: int = 0
+    """The most forwards that wait for their backwards at the same time."""
     least: Least | None = field(default=None, compare=False, repr=False)
     """The least peak that a plan of this step has."""
 
@@ -169,18 +172,22 @@ class StepReport:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
         by_inductor = "" if self.inductor_peak_bytes is None else f", {self.inductor_peak_bytes / MIB:.1f} MiB by inductor"
         lines = [
-            f"step of {len(self.parts)} graph{'s' if len(self.parts) > 1 else ''}: budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
+            f"step of {len(self.parts)} graph{'s' if len(self.parts) > 1 else ''}{self._waiting()}: budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
             f"{_whole(self)}{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed, "
             f"{_time(self)}, planned in {self.plan_seconds:.1f} s{_least(self)}"
         ]
-        for part in self.parts:
-            lines += [f"  {line}" for line in part.as_part().splitlines()]
+        for text, calls in Counter(part.as_part() for part in self.parts).items():
+            lines += [f"  {line}" for line in f"{f'{calls} times ' if calls > 1 else ''}{text}".splitlines()]
         lines += [f"  outside of the graphs: {each}" for each in self.outside]
         if self.is_profiled:
             lines.append("  what the ops between the graphs need was not measured, as the program profiled the step: it is in no plan yet")
         if self.is_foreseen:
             lines.append("  what the ops between the graphs need is foreseen from smaller sizes, until it is measured")
         return "\n".join(lines)
+
+    def _waiting(self) -> str:
+        """Says how many micro-batches are in flight, if the step is more than all forwards and then all backwards."""
+        return f", of which up to {self.most_waiting} wait for their backwards" if 0 < self.most_waiting < len(self.parts) else ""
 
 
 def _whole(report: GraphReport | StepReport) -> str:

@@ -48,6 +48,7 @@ from .graphs import (
 from .joining import joined  # noqa: E402
 from .optimizers import has_optimizer_in_backward, is_leaf_of_program, is_traced, live_on_gpu, without_hooks_of_optimizers  # noqa: E402
 from .overlaps import refuse_overlapping_writes  # noqa: E402
+from .pipelines import around_pipelines  # noqa: E402
 from .ranks import buckets_follow, drops_late, is_under_ddp, store_of_ranks  # noqa: E402
 from .regions import Region, break_after, compilation, hints_of, is_tried_out, ranges_of  # noqa: E402
 from .symbols import has_backed_sizes, most_of, most_within, note_bounds, sized, taking_sizes, value_of  # noqa: E402
@@ -67,6 +68,7 @@ __all__ = [
     "aot_eager",
     "around_backwards",
     "around_calls",
+    "around_pipelines",
     "break_after",
     "buckets_follow",
     "compilation",

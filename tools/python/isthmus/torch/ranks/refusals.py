@@ -5,8 +5,8 @@ a step writes it into the store with which the group was set up, together with t
 step after which ranks look, all of them read it and raise the same error. Nobody waits: if a rank has ended a step in which ranks communicate,
 the others have begun that step, so all that they had to write about earlier steps is in the store.
 
-This holds for ranks that run the same steps. Ranks that run other steps than their neighbours, such as the stages of some pipelines, may read
-a refusal later than the rank that wrote it, or not before they wait for that rank.
+This holds for ranks that run equally many steps, as the stages of a pipeline do. Others may read a refusal later than the rank that wrote it, or not
+before they wait for that rank.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -50,14 +51,14 @@ def described(step: StepProblem, places: Places) -> Iterator[str]:
     timeline, record = step.record.timeline, step.record
     if timeline is None or not record.is_measured:
         return
-    outside, found = step.outside, []
+    outside, found = step.outside, Counter[str]()  # the most bytes of each place, where a graph is called several times
     if outside.first:
-        found.append((outside.first, f"before the first graph{_at(places.called_at)}{_by(timeline.largest[0])}"))
+        found[f"before the first graph{_at(places.called_at)}{_by(timeline.largest[0])}"] = outside.first
     for k in range(record.measured_segments):
         size = outside.beside[k] + outside.after[k]
-        found.append((size, f"{_where(step, k, places)}{_by(timeline.largest[2 * k + 2])}"))
-    least = max(_LEAST_SHARE * max((size for size, _ in found), default=0), _LEAST_BYTES)
-    for size, text in sorted(found, key=lambda each: -each[0])[:_MOST_PLACES]:
+        found |= Counter({f"{_where(step, k, places)}{_by(timeline.largest[2 * k + 2])}": size})
+    least = max(_LEAST_SHARE * max(found.values(), default=0), _LEAST_BYTES)
+    for text, size in found.most_common(_MOST_PLACES):
         if size >= least:
             yield f"{in_mib(size)} {text}"
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -94,6 +95,11 @@ class Record:
     measured_segments: int = 0
     """The segments that ran; those after them are of backwards that did not."""
 
+    def most_waiting(self, calls: Container[int]) -> int:
+        """Returns how many of the calls wait for their backwards at the same time, at most."""
+        waiting = itertools.accumulate(1 if s.is_forward else -1 for s in self.segments if s.call in calls)
+        return max(waiting, default=0)
+
     def segment_of(self, call: int, is_forward: bool) -> int | None:
         segment = Segment(call, is_forward)
         return self.segments.index(segment) if segment in self.segments else None
@@ -138,6 +144,7 @@ class Recorder:
                 self._leaves.append(weakref.ref(leaf))
         self._note_left(arguments)
         record.left[segment] = self._left_bytes()
+        record.gradients[segment] = sum(size for ref, size in self._gradients.values() if not ref.expired())
         results: list[Any] = []
         self._mark()
         yield results

@@ -45,7 +45,7 @@ class Part:
     tangents: tuple[int, ...]
     """The ops that stand for the tangents."""
     states_bytes: int
-    """The bytes reserved for generator states."""
+    """The bytes reserved for generator states, from the begin of the forward to the end of the backward."""
     tangents_bytes: int
     ends: str = ""
     """Where and why the graph ends before its function does."""
@@ -175,7 +175,6 @@ class StepProblem:
         self.record, self.parts = record, parts
         self.outside = outside or Outside.none(record)
         self.excess = list(excess) or [0] * len(record.segments)
-        self.reserved_bytes = sum(p.states_bytes for p in parts)
         forwards = [k for k, s in enumerate(record.segments) if s.is_forward]
         phased = forwards == list(range(len(forwards)))
         self.problem = Problem("step", order="phases" if phased else "free", alignment=max(p.problem.alignment for p in parts))
@@ -224,7 +223,7 @@ class StepProblem:
         begin = self.problem.add(
             f"begin {segment}",
             [self._ends[-1]] if self._ends else [],
-            bytes=[self.record.gradients[segment] + self.excess[segment] + self.outside.beside[segment], 0],
+            bytes=[self.record.gradients[segment] + self.excess[segment] + self.outside.beside[segment], 0, part.states_bytes if is_forward else 0],
             phase=phase,
             recomputable=False,
             workspace=0 if segment else max(0, self.outside.first - self.outside.beside[0]),
@@ -253,6 +252,8 @@ class StepProblem:
                         self._values[value] = (number[read[0]], read[1])
         wanted = self._made(call, is_forward)
         wanted += [self._values[v] for v in self._holds.get(segment, []) if v in self._values]
+        if not is_forward:
+            wanted.append((self._begins[self.record.segment_of(call, True) or 0][0], 2))
         self._ends.append(
             self.problem.add(
                 f"end {segment}", [*dict.fromkeys(wanted), (begin, 0)], phase=phase, recomputable=False, workspace=self.outside.after[segment]
@@ -329,7 +330,7 @@ class StepProblem:
         segment = sum(step in ends for step in schedule[:at])
         of = self.record.segments[segment]
         made = () if of.is_forward else self._made(of.call, False)
-        return peak_at(self.problem, schedule, at, live[at] + self.reserved_bytes, made, self._name, self.record.gradients[segment])
+        return peak_at(self.problem, schedule, at, live[at], made, self._name, self.record.gradients[segment])
 
     def _name(self, step: int) -> str:
         """Returns the name of an op and its module; "" for one that stands for something outside of the graphs."""
@@ -337,7 +338,7 @@ class StepProblem:
         return "" if op < 0 else self.parts[call].names[op]
 
     def plan(self, budget: int | str, planned: Callable[[Problem, int | str], Plan]) -> Plan:
-        """Plans the step and returns the plan of its calls' schedules. budget: bytes without the reserved ones, or "min". Raises CannotBeMet."""
+        """Plans the step and returns the plan of its calls' schedules. budget: bytes, or "min". Raises CannotBeMet."""
         wanted = budget
         for _ in range(_TRIES):
             found = planned(self.problem, wanted)
@@ -372,7 +373,11 @@ class StepProblem:
 
     def joined(self, schedules: list[Schedule]) -> Plan:
         """Returns the plan of the step in which each call follows its own schedule."""
-        return Plan.from_schedule(self.problem, self._steps(schedules)[0])
+        return Plan.from_schedule(self.problem, self.steps(schedules))
+
+    def steps(self, schedules: list[Schedule]) -> list[int]:
+        """Returns the schedule of the step in which each call follows its own schedule."""
+        return self._steps(schedules)[0]
 
     def _steps(self, schedules: list[Schedule]) -> tuple[list[int], list[int]]:
         """Returns the schedule of the step, and the position of the end of each segment in it."""
@@ -390,7 +395,7 @@ class StepProblem:
 
     def peak_with(self, excess: Sequence[int], schedules: list[Schedule]) -> int:
         """Returns the peak if each call follows its own schedule and the code of each segment takes `excess` bytes above the plan."""
-        return self.with_excess(excess).joined(schedules).figures.peak_bytes + self.reserved_bytes
+        return self.with_excess(excess).joined(schedules).figures.peak_bytes
 
     def with_outside(self, schedules: list[Schedule], *, with_left: bool) -> StepProblem:
         """Returns the same problem with what was measured outside of the graphs. schedules: those that the recorded step ran. with_left: also count
@@ -419,7 +424,7 @@ class StepProblem:
         found, begin = [], 0
         for segment, end in enumerate(ends):
             begin += len(self._begins[segment]) - 1
-            inner = [bytes + self.reserved_bytes for bytes in live[begin : end + 1]]
+            inner = live[begin : end + 1]
             found.append(_Explained(inner[0], max(inner), inner[-1]))
             begin = end + 1
         return found

@@ -15,7 +15,7 @@ from .. import reports
 from ..inductor.limits import MOST_REPLANS
 from ..least import Least
 from ..options import Options
-from . import outside
+from . import few_schedules, outside
 from .recording import Record
 from .step_plan import Outside, Part, Schedule, StepProblem
 
@@ -140,8 +140,8 @@ class _Planning:
         elif len(schedules) == len(self.ran):
             step = step.with_outside(schedules, with_left=with_left)
         whole = StepProblem(self.record, [p.whole or p for p in step.parts], step.outside) if any(p.whole for p in step.parts) else step
-        baseline = whole.in_order().figures.peak_bytes + whole.reserved_bytes + self.above_bytes
-        program = whole.joined([p.as_it_runs for p in whole.parts]).figures.peak_bytes + whole.reserved_bytes + self.above_bytes
+        baseline = whole.in_order().figures.peak_bytes + self.above_bytes
+        program = whole.joined([p.as_it_runs for p in whole.parts]).figures.peak_bytes + self.above_bytes
         cost_of_chunks = step.cost / whole.cost if whole.cost else 1.0
         wanted, share_of = self.options.parsed, baseline if self.options.is_of_graph else program
         asked = wanted.bytes if wanted.share is None else int(wanted.share * share_of)
@@ -149,7 +149,7 @@ class _Planning:
         found_peaks: list[int] = []
         while True:
             is_last = len(found_peaks) == MOST_REPLANS
-            budget = "min" if asked is None or is_last else max(0, asked - step.reserved_bytes - self.above_bytes)
+            budget = "min" if asked is None or is_last else max(0, asked - self.above_bytes)
             plan = self._planned(step, budget, share_of, may_refuse=not with_left)
             schedules = step.divide(plan.schedule)
             planning += time.perf_counter() - start
@@ -180,6 +180,7 @@ class _Planning:
             is_foreseen=self.outside is not None,
             outside=tuple(outside.described(step, self.places)),
             step_us=whole.cost,
+            most_waiting=self.record.most_waiting(range(len(self.graphs))),
             least=self._least(step, cost_of_chunks),
         )
         graphs = tuple(weakref.ref(g) for g in self.graphs)
@@ -189,7 +190,7 @@ class _Planning:
 
     def _least(self, step: StepProblem, cost_of_chunks: float) -> Least:
         step = StepProblem(replace(self.record, graphs=[]), step.parts, step.outside)
-        options, beside = self.options, step.reserved_bytes + self.above_bytes
+        options, beside = self.options, self.above_bytes
 
         def planned() -> tuple[int, float]:
             figures = step.plan("min", options.plan).figures
@@ -216,7 +217,8 @@ class _Planning:
     def _planned(self, step: StepProblem, budget: int | str, share_of: int, *, may_refuse: bool) -> Plan:
         """Returns the plan of the step. share_of: what a share is of. may_refuse: a budget that cannot be met is told to the user."""
         try:
-            return step.plan(budget, self.options.plan)
+            found = step.plan(budget, self.options.plan)
+            return step.joined(few_schedules.shared(step, step.divide(found.schedule), budget if isinstance(budget, int) else None))
         except CannotBeMet as e:
             own = step.joined([p.as_it_runs for p in step.parts])
             if isinstance(budget, int) and own.figures.peak_bytes <= budget:  # the program's own checkpoints keep to the budget
@@ -225,7 +227,7 @@ class _Planning:
                 raise
             if any(step.excess):  # the plan with which inductor's code is expected to take the least memory
                 return step.joined(step.divide(e.plan.schedule))
-            least = (e.plan.figures.smallest_peak_bytes or e.plan.figures.peak_bytes) + step.reserved_bytes + self.above_bytes
+            least = (e.plan.figures.smallest_peak_bytes or e.plan.figures.peak_bytes) + self.above_bytes
             graphs = f"{len(step.parts)} graphs" if len(step.parts) > 1 else "one graph"
             why = (
                 f"a {self.options.asked} cannot be met: the step runs {graphs}, and the least peak that was found for all of it "

@@ -5,6 +5,9 @@ waits for its backward. The second and the third step, and from then on fewer an
 the end, also those that no graph of ours makes. The second one is recorded too. If it runs several graphs, or if there is more in it than the
 plan of its only graph says, it gets a plan of its own before the third. Until then each graph is planned by itself; if the budget is in bytes
 and other graphs are known to share it, the graph gets its least peak.
+
+A step of a pipeline of torch.distributed is one step, with the forwards and the backwards of all its micro-batches: from the begin of the
+schedule's step to its end.
 """
 
 from __future__ import annotations
@@ -98,6 +101,8 @@ class Step:
     entries: int = 0
     """The calls of compiled functions."""
     places: outside.Places = field(default_factory=outside.Places)
+    is_in_pipeline: bool = False
+    """A pipeline runs it, which has not ended it."""
 
     def stop_watching(self) -> None:
         if self.timeline is not None:
@@ -107,8 +112,10 @@ class Step:
 
     @property
     def has_others(self) -> bool:
-        """True if a forward waits for its backward. If many later calls of its graph have run their backward, the forward is assumed to
+        """True if a forward waits for its backward, or if the pipeline may run another one. If many later calls of its graph have run their backward, the forward is assumed to
         have none: the program only keeps its results."""
+        if self.is_in_pipeline:
+            return True
         overtaken: Counter[Graph] = Counter()
         for call in reversed(self.calls):
             if call.had_backward:
@@ -163,6 +170,7 @@ class Steps:
         self._is_in_threads = False  # a backward ended in another thread than its forward began: steps cannot be measured
         self._compiling = 0  # the last steps that compiled graphs and that nothing promises to keep the budget
         self._runs_without_graphs = False  # a step without graphs was measured, and may go on
+        self._pipelines: weakref.WeakSet[Any] = weakref.WeakSet()  # those that run graphs
 
     @property
     def has_bytes(self) -> bool:
@@ -217,6 +225,9 @@ class Steps:
             self._stop(self._step)  # the function has run the backward itself
 
     def _enter(self, function: object) -> None:
+        if _pipelines:
+            function = _pipelines[-1]
+            self._pipelines.add(function)
         if self._step is not None and self._step.is_over:
             self._end(self._step)
         if function in self._refused:
@@ -228,6 +239,7 @@ class Steps:
                     f"so it may be that a {self.options.asked} is not kept; checkpoint(..., use_reentrant=False) has no such limit"
                 )
             self._step = self._begun(function)
+        self._step.is_in_pipeline = bool(_pipelines)
         self._step.entries += 1
         if self._step.entries > _MOST_ENTRIES and not self._step.calls:
             self._step.stop_watching()
@@ -407,7 +419,7 @@ class Steps:
         if len(step.calls) != 1:
             return
         call = step.calls[0]
-        is_whole = call.node is not None and all(getattr(root, "grad_fn", None) is call.node() for root in roots)
+        is_whole = not step.is_in_pipeline and call.node is not None and all(getattr(root, "grad_fn", None) is call.node() for root in roots)
         if is_whole and call.graph.unmet is not None and not call.graph.has_others:
             self._refuse(step, call.graph.unmet)
 
@@ -418,6 +430,18 @@ class Steps:
             self._step.had_backward = True
             if self._depth == 0 and not keeps_graph:
                 self._stop(self._step)
+
+    def begin_pipeline(self, pipeline: object) -> None:
+        """Is called before each step of a pipeline. Raises CannotBeMet if an earlier one was refused."""
+        if pipeline in self._pipelines:
+            self._enter(pipeline)
+
+    def end_pipeline(self) -> None:
+        """Is called after each step of a pipeline. Raises CannotBeMet if the step was measured and no plan helps."""
+        step = self._step
+        if step is not None and step.is_in_pipeline:
+            step.is_in_pipeline = False
+            self._stop(step)
 
     def _stop(self, step: Step) -> None:
         """Ends the measurement of a step, and raises what ranks refuse, unless a backward is to come."""
@@ -442,9 +466,10 @@ class Steps:
             self._check(step, step.timeline)
 
     def forget(self) -> None:
-        """Ends the measuring of the step that runs: it is not looked at any more, because its backward has failed or will not be waited for."""
+        """Ends the measuring of the step that runs: it is not looked at any more, because it has failed or will not be waited for."""
         if self._step is not None:
             self._step.stop_watching()
+            self._step.is_in_pipeline = False
 
     # --- steps
 
@@ -656,6 +681,29 @@ def _around_backward(roots: Sequence[Any], keeps_graph: bool) -> Iterator[None]:
 
 
 hooks.around_backwards(_around_backward)
+
+_pipelines: list[Any] = []
+"""The pipeline whose step runs."""
+
+
+@contextlib.contextmanager
+def _around_pipeline(pipeline: Any) -> Iterator[None]:
+    _pipelines.append(pipeline)
+    try:
+        for steps in list(_of_options.values()):
+            steps.begin_pipeline(pipeline)
+        yield
+    except BaseException:
+        for steps in list(_of_options.values()):
+            steps.forget()
+        raise
+    finally:
+        _pipelines.pop()
+    for steps in list(_of_options.values()):
+        steps.end_pipeline()
+
+
+hooks.around_pipelines(_around_pipeline)
 
 
 def reset() -> None:
