@@ -300,7 +300,8 @@ def of_monai(name):
         "MONAI SwinUNETR": lambda: nets.SwinUNETR(in_channels=1, out_channels=3, feature_size=12),
         "MONAI DynUNet": lambda: nets.DynUNet(3, 1, 3, kernel_size=[3, 3, 3], strides=[1, 2, 2], upsample_kernel_size=[2, 2]),
     }
-    return segmented(made[name]().train(), (32, 32, 32), batch=1 if "Swin" in name else 2)
+    is_swin = name == "MONAI SwinUNETR"  # which halves its volume five times
+    return segmented(made[name]().train(), (64,) * 3 if is_swin else (32,) * 3, batch=1 if is_swin else 2)
 
 
 programs([f"MONAI {kind}" for kind in ("UNet", "SegResNet", "UNETR", "SwinUNETR", "DynUNet")], of_monai)

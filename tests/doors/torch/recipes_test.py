@@ -1,5 +1,6 @@
 """Trains a tiny model by the recipes of docs/pytorch.md: in loops that call a model and its optimizer as the trainers of other packages do, and in those
-trainers, where they are installed (pip install transformers accelerate lightning). The bits are those of the same training without Isthmus."""
+trainers, where they are installed (pip install transformers accelerate lightning trl peft diffusers monai timm nnunetv2). The bits are those of the same
+training without Isthmus."""
 
 import os
 import sys
@@ -11,7 +12,9 @@ import command  # noqa: E402
 
 command.with_python_of_torch()
 
+import contextlib  # noqa: E402
 import importlib.util  # noqa: E402
+import io  # noqa: E402
 import tempfile  # noqa: E402
 import unittest  # noqa: E402
 import warnings  # noqa: E402
@@ -140,6 +143,28 @@ class Loops(Same):
         self.same(want, by_closure(model, isthmus.torch.fit(lambda x: nn.functional.mse_loss(model(x), x.roll(1, 0)), budget="60%")))
 
 
+class Task(nn.Module):
+    """A model with its loss, and a `compile` that compiles the model alone, as timm's tasks are."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = layers()
+
+    def compile(self, backend="inductor"):
+        self.model = torch.compile(self.model, backend=backend)
+        return self.model
+
+    def forward(self, x):
+        return nn.functional.mse_loss(self.model(x), x.roll(1, 0))
+
+
+class Compiles(Same):
+    def test_a_class_whose_compile_is_another(self):
+        want = by_closure(task := fresh(Task), task)
+        task = isthmus.torch.fit(fresh(Task), budget="60%")
+        self.same(want, by_closure(task, task))
+
+
 def characters():
     """Returns a tokenizer of transformers that needs no download."""
     import tokenizers
@@ -261,6 +286,136 @@ class Trainers(Same):
         want = trained(lambda module: None)
         self.same(want, trained(lambda module: isthmus.torch.fit(module.net, budget="70%")))
         self.same(want, trained(lambda module: setattr(module, "training_step", isthmus.torch.fit(module.training_step, budget="70%"))))
+
+    @unittest.skipUnless(is_installed("diffusers", "accelerate"), "needs diffusers and accelerate")
+    def test_diffusers(self):
+        """The loop of its examples: a U-Net learns the noise that a scheduler adds, under Accelerate, with averaged weights."""
+        import accelerate
+        import diffusers
+
+        kinds = {"down_block_types": ("DownBlock2D", "AttnDownBlock2D"), "up_block_types": ("AttnUpBlock2D", "UpBlock2D")}
+
+        def trained(wrap):
+            model = fresh(lambda: diffusers.UNet2DModel(16, block_out_channels=(16, 32), layers_per_block=1, norm_num_groups=4, **kinds)).train()
+            average, noises = diffusers.training_utils.EMAModel(model.parameters()), diffusers.DDPMScheduler(num_train_timesteps=100)
+            wrap(model)
+            accelerator = accelerate.Accelerator(cpu=True)
+            model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
+            torch.manual_seed(1)
+            for _ in range(4):
+                clean, noise, times = torch.randn(4, 3, 16, 16), torch.randn(4, 3, 16, 16), torch.randint(0, 100, (4,))
+                made = model(noises.add_noise(clean, noise, times), times, return_dict=False)[0]
+                accelerator.backward(nn.functional.mse_loss(made, noise))
+                accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                optimizer.zero_grad()
+                average.step(model.parameters())
+            return [p.detach().clone() for p in [*model.parameters(), *average.shadow_params]]
+
+        want = trained(lambda model: model)
+        for budget in ("70%", "55%"):
+            self.same(want, trained(lambda model: isthmus.torch.fit(model, budget=budget)))
+
+    @unittest.skipUnless(is_installed("monai"), "needs monai")
+    def test_monai(self):
+        """A U-Net of volumes. Its loss, which is a module of MONAI, is outside of what is compiled."""
+        from monai.losses import DiceCELoss
+        from monai.networks.nets import UNet
+
+        sizes = {"spatial_dims": 3, "in_channels": 1, "out_channels": 3, "channels": (8, 16, 32), "strides": (2, 2), "num_res_units": 1, "dropout": 0.1}
+
+        def trained(wrap):
+            model, loss = fresh(lambda: UNet(**sizes)), DiceCELoss(to_onehot_y=True, softmax=True)
+            wrap(model)
+            optimizer = torch.optim.AdamW(model.parameters())
+            torch.manual_seed(1)
+            for _ in range(4):
+                x, y = torch.randn(2, 1, 16, 16, 16), torch.randint(0, 3, (2, 1, 16, 16, 16))
+                optimizer.zero_grad()
+                loss(model(x), y).backward()
+                optimizer.step()
+            return [p.detach().clone() for p in model.parameters()]
+
+        want = trained(lambda model: model)
+        for budget in ("85%", "70%"):
+            self.same(want, trained(lambda model: isthmus.torch.fit(model, budget=budget)))
+
+    @unittest.skipUnless(is_installed("timm"), "needs timm")
+    def test_timm(self):
+        """A model with its loss, as timm's training script makes them; labels are mixed, and paths are dropped."""
+        import timm
+        import timm.loss
+        import timm.optim
+        import timm.task
+        import timm.utils
+
+        def trained(wrap):
+            model = fresh(lambda: timm.create_model("efficientnet_b0", pretrained=False, num_classes=10, drop_rate=0.2, drop_path_rate=0.1))
+            task = timm.task.ClassificationTask(model, timm.loss.SoftTargetCrossEntropy(), verbose=False)
+            wrap(task)
+            optimizer = timm.optim.create_optimizer_v2(model, opt="adamw", lr=1e-3)
+            torch.manual_seed(1)
+            for _ in range(4):
+                x, y = torch.randn(4, 3, 64, 64), torch.rand(4, 10).softmax(1)
+                task(x, y)["loss"].backward()
+                timm.utils.dispatch_clip_grad(model.parameters(), 1.0)
+                optimizer.step()
+                optimizer.zero_grad()
+            return [t.detach().clone() for t in [*model.parameters(), *model.buffers()]]
+
+        want = trained(lambda task: task)
+        self.same(want, trained(lambda task: isthmus.torch.fit(task, budget="70%")))
+        self.same(want, trained(lambda task: isthmus.torch.fit(task, total=256 * MIB)), recomputes=False)
+        self.same(want, trained(lambda task: task.compile(backend="isthmus", options={"budget": "55%"})))
+
+    @unittest.skipUnless(is_installed("nnunetv2"), "needs nnunetv2")
+    def test_nnunet(self):
+        """A trainer's own network, loss and step. The loss weighs one of the network's outputs by 0, whose gradient a compiled graph makes as zeros,
+        whatever the backend, and a plain one not at all; so the bits are compared with those of another backend."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results"):
+                os.environ[name] = os.path.join(folder, name)
+            data = os.path.join(folder, "nnUNet_preprocessed", "Dataset001_Tiny", "tiny")
+            os.makedirs(data)
+            with open(os.path.join(data, "case.b2nd"), "w"):  # the trainer looks at the names of files only
+                pass
+            want = trained_by_nnunet(lambda network: network.compile(backend="aot_eager"))
+            for budget in ("75%", "60%"):
+                self.same(want, trained_by_nnunet(lambda network: isthmus.torch.fit(network, budget=budget)))
+
+
+def trained_by_nnunet(wrap):
+    import nnunetv2.training.nnUNetTrainer.nnUNetTrainer as trainers
+
+    blocks = {"n_stages": 3, "features_per_stage": [8, 16, 32], "n_blocks_per_stage": [1, 1, 1], "n_conv_per_stage_decoder": [1, 1]}
+    sizes = {"kernel_sizes": [[3, 3, 3]] * 3, "strides": [[1, 1, 1], [2, 2, 2], [2, 2, 2]], "conv_bias": True}
+    kinds = {"conv_op": "torch.nn.Conv3d", "norm_op": "torch.nn.InstanceNorm3d", "dropout_op": None, "nonlin": "torch.nn.LeakyReLU"}
+    more = {"norm_op_kwargs": {"affine": True}, "dropout_op_kwargs": None, "nonlin_kwargs": {"inplace": True}}
+    network = {
+        "network_class_name": "dynamic_network_architectures.architectures.unet.ResidualEncoderUNet",
+        "arch_kwargs": {**blocks, **sizes, **kinds, **more},
+        "_kw_requires_import": list(kinds),
+    }
+    planned = {
+        "data_identifier": "tiny",
+        "batch_size": 2,
+        "patch_size": [16, 16, 16],
+        "spacing": [1, 1, 1],
+        "batch_dice": False,
+        "architecture": network,
+        "normalization_schemes": ["ZScoreNormalization"],
+    }
+    plans = {"dataset_name": "Dataset001_Tiny", "plans_name": "nnUNetPlans", "continue_training": False, "configurations": {"3d_fullres": planned}}
+    names = {"channel_names": {"0": "CT"}, "labels": {"background": 0, "liver": 1, "tumour": 2}, "file_ending": ".nii.gz"}
+    with contextlib.redirect_stdout(io.StringIO()):
+        trainer = fresh(lambda: trainers.nnUNetTrainer(plans, "3d_fullres", 0, names, torch.device("cpu")))
+        trainer.initialize()
+        wrap(trainer.network)
+        torch.manual_seed(1)
+        for _ in range(4):
+            labels = [torch.randint(0, 3, (2, 1, size, size, size)).float() for size in (16, 8)]
+            trainer.train_step({"data": torch.randn(2, 1, 16, 16, 16), "target": labels})
+    return [p.detach().clone() for p in trainer.network.parameters()]
 
 
 if __name__ == "__main__":

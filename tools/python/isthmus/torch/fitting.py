@@ -35,7 +35,7 @@ def fit(model: Model, optimizer: Any = None, total: Any = None, *, fullgraph: bo
     compile = functools.partial(torch.compile, backend=backend, fullgraph=fullgraph, dynamic=dynamic, options=options)
     if not isinstance(model, torch.nn.Module):
         return _plainly(compile(model))  # type: ignore[return-value]
-    model.compile(backend=backend, fullgraph=fullgraph, dynamic=dynamic, options=options)
+    torch.nn.Module.compile(model, backend=backend, fullgraph=fullgraph, dynamic=dynamic, options=options)  # some classes have another `compile`
     model._compiled_call_impl = _plainly(model._compiled_call_impl)  # type: ignore[arg-type]
     return model
 
