@@ -18,7 +18,7 @@ from .options import Options
 from .partitioner import Partitioner
 from .peak import measured_peak
 from .reports import GraphReport, Report, StepReport, report
-from .steps.steps import reset
+from .steps.registry import reset
 
 __all__ = [
     "Explanation",

@@ -15,7 +15,8 @@ from .compiled import Compiled
 from .options import Options
 from .plans.attempt import Attempt
 from .plans.planner import Planner
-from .steps.steps import Steps, with_options
+from .steps.registry import with_options
+from .steps.steps import Steps
 
 # Inductor may fuse kernels only if that does not raise the peak, because a fused kernel keeps the operands of all its parts live. It may not
 # reuse buffers, which it would keep live until one of the same size is needed; PyTorch's allocator reuses their memory anyway. It may not

@@ -25,7 +25,8 @@ from .plans.planner import Planner
 from .plans.search import Search
 from .ranks import agreement
 from .steps.step_plan import Part, Retraced, Schedule
-from .steps.steps import Steps, with_options
+from .steps.registry import with_options
+from .steps.steps import Steps
 
 Compile = Callable[..., tuple[Callable[..., Any], Attempt]]
 """Compiles a graph for its inputs, with an attempt to plan it and two watches. Returns a callable, and the attempt whose plan it follows."""

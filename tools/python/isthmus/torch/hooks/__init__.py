@@ -48,7 +48,7 @@ from .graphs import (
 from .joining import joined  # noqa: E402
 from .optimizers import has_optimizer_in_backward, is_leaf_of_program, is_traced, live_on_gpu, without_hooks_of_optimizers  # noqa: E402
 from .overlaps import refuse_overlapping_writes  # noqa: E402
-from .pipelines import around_pipelines  # noqa: E402
+from .pipelines import around_pipelines, running_pipeline  # noqa: E402
 from .ranks import buckets_follow, drops_late, is_under_ddp, store_of_ranks  # noqa: E402
 from .regions import Region, break_after, compilation, hints_of, is_tried_out, ranges_of  # noqa: E402
 from .symbols import has_backed_sizes, most_of, most_within, note_bounds, sized, taking_sizes, value_of  # noqa: E402
@@ -59,6 +59,7 @@ __all__ = [
     "Allocations",
     "CheckpointPolicy",
     "CustomPartitionerFn",
+    "EndOfRecomputation",
     "Region",
     "StorageWeakRef",
     "Timeline",
@@ -74,6 +75,7 @@ __all__ = [
     "compilation",
     "compile_with_inductor",
     "drops_late",
+    "end_profile_if_over",
     "fake_mode",
     "flop_registry",
     "has_backed_sizes",
@@ -81,6 +83,8 @@ __all__ = [
     "hints_of",
     "inputs_of",
     "is_fusible",
+    "is_in_backward",
+    "is_in_checkpoint",
     "is_leaf_of_program",
     "is_rng_op",
     "is_sym_node",
@@ -99,8 +103,8 @@ __all__ = [
     "most_of",
     "most_within",
     "node_of_call",
-    "note_bounds",
     "nodes_between",
+    "note_bounds",
     "outputs_of",
     "outside_of_tracing",
     "ranges_of",
@@ -108,6 +112,7 @@ __all__ = [
     "register",
     "run_and_save_rng_state",
     "run_with_rng_state",
+    "running_pipeline",
     "simplified",
     "sized",
     "split",

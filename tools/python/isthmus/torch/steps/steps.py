@@ -15,11 +15,9 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-import warnings
 import weakref
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -29,19 +27,17 @@ from .. import hooks, reports
 from ..device import ledger, live, total
 from ..options import Options
 from ..plans.by_size import holds
-from ..ranks.refusals import Refusals
 from . import outside, step_planner
+from .notices import Notices
 from .recording import Record, Recorder
+from .step import OUTSIDE, Call, GraphSequence, Step
 from .step_plan import Retraced
 from .step_planner import Graph, StepPlan, Variant
 
 _MOST_PLANS = 8
-_MOST_OVERTAKEN = 16
 _MOST_RETRACINGS = 4
 _MOST_CORRECTIONS = 1
 """How often a step whose measured peak is above its plan is planned again."""
-_OUTSIDE = -1
-"""The position of a call that is not one of its step's."""
 _IN_CHECKPOINTS = (
     "the graphs run within torch.utils.checkpoint, each by a plan of its own (compile the function that calls the checkpoints, or leave them out), and there is "
     "no plan of the step"
@@ -50,93 +46,6 @@ _MOST_COMPILING = 4
 """How many steps in a row may compile graphs before it is told that none of them was measured."""
 _MOST_ENTRIES = 64
 """A step with more calls than these, of which none has a backward, is no training step."""
-
-GraphSequence = tuple[weakref.ref[Graph], ...]
-"""The graphs that a step runs, in their order."""
-
-
-@dataclass(eq=False)
-class Call:
-    """One run of a graph's forward, and later of its backward."""
-
-    graph: Graph
-    position: int
-    variant: Variant
-    node: weakref.ref[Any] | None = None
-    had_backward: bool = False
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    """Its symbolic sizes."""
-
-    @property
-    def waits(self) -> bool:
-        """True if its backward may still run."""
-        return not self.had_backward and self.node is not None and self.node() is not None
-
-
-@dataclass(eq=False)
-class Step:
-    """The step that runs now."""
-
-    function: object
-    """Stands for the compiled function with whose call it began."""
-    number: int
-    """The number of earlier steps, which all ranks count alike."""
-    calls: list[Call] = field(default_factory=list)
-    timeline: hooks.Timeline | hooks.TimelineOnGpu | None = None
-    """It has ended when the step is over."""
-    recorder: Recorder | None = None
-    compiles: bool = False
-    """A graph is compiled in this step. The step is neither measured nor recorded, because tracing keeps tensors alive."""
-    to_watch: bool = False
-    """It is to be measured from its first graph on, and, if `to_record`, to be recorded."""
-    to_record: bool = False
-    had_backward: bool = False
-    has_listened: bool = False
-    """What other ranks refuse has been looked up at the end of this step."""
-    expected: GraphSequence | None = None
-    """The sequence that followed the last time after that of the step before; None: not known. It tells apart steps that begin with the same
-    graphs."""
-    has_checkpoints: bool = False
-    """A graph ran within a checkpoint of the program."""
-    entries: int = 0
-    """The calls of compiled functions."""
-    places: outside.Places = field(default_factory=outside.Places)
-    is_in_pipeline: bool = False
-    """A pipeline runs it, which has not ended it."""
-
-    def stop_watching(self) -> None:
-        if self.timeline is not None:
-            self.timeline.give_up()
-        self.timeline = self.recorder = None
-        self.to_watch = False
-
-    @property
-    def has_others(self) -> bool:
-        """True if a forward waits for its backward, or if the pipeline may run another one. If many later calls of its graph have run their backward, the forward is assumed to
-        have none: the program only keeps its results."""
-        if self.is_in_pipeline:
-            return True
-        overtaken: Counter[Graph] = Counter()
-        for call in reversed(self.calls):
-            if call.had_backward:
-                overtaken[call.graph] += 1
-            elif call.waits and overtaken[call.graph] < _MOST_OVERTAKEN:
-                return True
-        return False
-
-    @property
-    def graphs(self) -> list[Graph]:
-        return [c.graph for c in self.calls]
-
-    @property
-    def sizes(self) -> list[Mapping[str, int]]:
-        return [c.sizes for c in self.calls]
-
-    @property
-    def is_over(self) -> bool:
-        """True if the next call begins another step. Of a step without graphs it is not known whether a forward waits for its backward."""
-        return not self.has_others and (self.had_backward or bool(self.calls))
-
 
 class Steps:
     """The steps of the graphs that share a budget: those compiled with equal options."""
@@ -155,12 +64,9 @@ class Steps:
         self._depth = 0  # of calls of compiled functions within one another
         self._count = 0  # of steps since something was compiled
         self._ended = 0  # steps in all
-        self._refusals = Refusals()
-        self._has_told = False  # the ranks will refuse a step
+        self._notices = Notices(options)
         self._plans: list[StepPlan] = []
         self._arguments: Sequence[Any] = ()  # arguments of the graph whose forward begins
-        self._refused: weakref.WeakKeyDictionary[Any, CannotBeMet] = weakref.WeakKeyDictionary()  # by the function that began the step
-        self._warned: set[str] = set()
         self._grown = False
         self._names: set[str] = set()
         self.is_under_ddp = False
@@ -181,7 +87,7 @@ class Steps:
         return self._step is not None and self._step.has_others
 
     def compiles(self) -> None:
-        self._refused.clear()
+        self._notices.forget()
         self._count = 0
         if self._step is not None:
             self._step.compiles = True
@@ -203,7 +109,7 @@ class Steps:
     @property
     def _may_plan(self) -> bool:
         # With `sync` ranks would have to agree on when a step ends, so there each graph has the whole budget and no step is recorded.
-        return self._count > 0 and len(self._plans) < _MOST_PLANS and not self.options.sync and not self._has_told
+        return self._count > 0 and len(self._plans) < _MOST_PLANS and not self.options.sync and not self._notices.has_told
 
     # --- forwards
 
@@ -225,21 +131,21 @@ class Steps:
             self._stop(self._step)  # the function has run the backward itself
 
     def _enter(self, function: object) -> None:
-        if _pipelines:
-            function = _pipelines[-1]
-            self._pipelines.add(function)
+        pipeline = hooks.running_pipeline()
+        if pipeline is not None:
+            function = pipeline
+            self._pipelines.add(pipeline)
         if self._step is not None and self._step.is_over:
             self._end(self._step)
-        if function in self._refused:
-            raise self._refused[function]
+        self._notices.raise_again(function)
         if self._step is None:
             if hooks.is_in_backward():
-                self._warn_once(
+                self._notices.warn_once(
                     "the first graph of a step with gradients runs in the backward, as within a reentrant checkpoint: what the forward keeps is not known, "
                     f"so it may be that a {self.options.asked} is not kept; checkpoint(..., use_reentrant=False) has no such limit"
                 )
             self._step = self._begun(function)
-        self._step.is_in_pipeline = bool(_pipelines)
+        self._step.is_in_pipeline = pipeline is not None
         self._step.entries += 1
         if self._step.entries > _MOST_ENTRIES and not self._step.calls:
             self._step.stop_watching()
@@ -264,7 +170,7 @@ class Steps:
         except CannotBeMet as e:
             if self.options.strict:
                 raise
-            self._warn_once(str(e))
+            self._notices.warn_once(str(e))
         self._ledger = found
         self.options = replace(self.options, left_bytes=max(0, found.left_bytes))
         reports.note_total(id(self), found)
@@ -318,7 +224,7 @@ class Steps:
     def _outside(self, graph: Graph) -> Call:
         """Returns a call within a checkpoint of the program, which is no part of the step's plan: it counts as ops between graphs do. Both runs of such a
         function must save the same tensors, so they take the same variant."""
-        return Call(graph, _OUTSIDE, graph.least() if self.has_bytes else graph.by_itself(), sizes=dict(graph.sizes))
+        return Call(graph, OUTSIDE, graph.least() if self.has_bytes else graph.by_itself(), sizes=dict(graph.sizes))
 
     def _variant(self, graph: Graph, step: Step) -> Variant:
         position = len(step.calls)
@@ -345,7 +251,7 @@ class Steps:
         step.compiles = True
         step.stop_watching()
         try:
-            made = step_planner.foreseen(earlier, dict(graph.sizes), self.options, step.places, self._warn_once)
+            made = step_planner.foreseen(earlier, dict(graph.sizes), self.options, step.places, self._notices.warn_once)
         except Retraced:
             return graph.least()
         except CannotBeMet as e:
@@ -386,7 +292,7 @@ class Steps:
     @contextlib.contextmanager
     def forward(self, graph: Graph, arguments: list[Any]) -> Iterator[list[Any]]:
         recorder = self._step.recorder if self._step is not None else None
-        if recorder is None or self.current is None or self.current.graph is not graph or self.current.position == _OUTSIDE:
+        if recorder is None or self.current is None or self.current.graph is not graph or self.current.position == OUTSIDE:
             yield []
             return
         between, self._arguments = hooks.nodes_between(self._arguments), ()
@@ -421,7 +327,7 @@ class Steps:
         call = step.calls[0]
         is_whole = not step.is_in_pipeline and call.node is not None and all(getattr(root, "grad_fn", None) is call.node() for root in roots)
         if is_whole and call.graph.unmet is not None and not call.graph.has_others:
-            self._refuse(step, call.graph.unmet)
+            self._notices.refuse(step, call.graph.unmet)
 
     def end_backward(self, *, keeps_graph: bool) -> None:
         """Is called after each backward of the program. Raises CannotBeMet if the step was measured and no plan helps. keeps_graph: there may be
@@ -449,12 +355,12 @@ class Steps:
             if step.timeline is not None and step.timeline.is_of_another_thread:
                 step.stop_watching()
                 self._is_in_threads = True
-                self._warn_once(
+                self._notices.warn_once(
                     f"the backward of a step ends in another thread than its forward began, so it is not measured: it may be that a {self.options.asked} is not kept"
                 )
             elif step.timeline is not None:
                 step.timeline.end(lambda: self._judge(step))
-            self._listen(step)
+            self._notices.listen(step)
 
     def _judge(self, step: Step) -> None:
         """Compares the measured peak of a step with its budget, if no other plan is tried first."""
@@ -487,8 +393,8 @@ class Steps:
         self._note_compiling(step)
         unknown = self.options.sizes.keys() - self._names
         if unknown and step.calls:
-            self._warn_once(f"no graph has an argument '{sorted(unknown)[0]}', which the option sizes names: give the names that the compiled function has")
-        self._listen(step)
+            self._notices.warn_once(f"no graph has an argument '{sorted(unknown)[0]}', which the option sizes names: give the names that the compiled function has")
+        self._notices.listen(step)
         graphs = step.graphs
         sequence = tuple(weakref.ref(g) for g in graphs)
         self._followers[self._last], self._last = sequence, sequence
@@ -513,7 +419,7 @@ class Steps:
         is_bounded = self.has_bytes or 0 < (self.options.parsed.share or 0) < 1
         self._compiling = self._compiling + 1 if is_bounded and step.compiles and not by_itself else 0
         if self._compiling == _MOST_COMPILING:
-            self._warn_once(
+            self._notices.warn_once(
                 f"{_MOST_COMPILING} steps in a row have compiled graphs, so it is not known yet whether a {self.options.asked} is kept: "
                 "a step is measured when it compiles nothing; TORCH_LOGS=recompiles shows why"
             )
@@ -558,11 +464,11 @@ class Steps:
         try:
             made = self._planned(record, step, earlier)
         except CannotBeMet as e:
-            self._refuse(step, e)
+            self._notices.refuse(step, e)
             return
         self._add(made, earlier)
         if len(self._plans) == _MOST_PLANS:
-            self._warn_once(
+            self._notices.warn_once(
                 f"the steps differ: {_MOST_PLANS} sequences of graphs have been planned; the peak of another one may be above the budget"
             )
 
@@ -571,7 +477,7 @@ class Steps:
         ran = [c.variant.schedule for c in step.calls]
         for _ in range(_MOST_RETRACINGS):
             try:
-                return step_planner.planned(record, ran, step.sizes, self.options, step.places, earlier, self._warn_once)
+                return step_planner.planned(record, ran, step.sizes, self.options, step.places, earlier, self._notices.warn_once)
             except Retraced as e:
                 self._plans = [p for p in self._plans if p is earlier or not any(g() is e.graph for g in p.graphs)]
                 ran = [None if c.graph is e.graph else schedule for c, schedule in zip(step.calls, ran)]
@@ -596,9 +502,9 @@ class Steps:
         )
         late = sum(c.graph.part.late_bytes for c in step.calls if c.graph.part is not None)
         if timeline.peak <= budget + late:  # it differs from step to step, so that no plan keeps it
-            self._warn_once(f"{why}; collectives may hold {reports.in_mib(late)} after their waits, for as long as their threads take")
+            self._notices.warn_once(f"{why}; collectives may hold {reports.in_mib(late)} after their waits, for as long as their threads take")
         else:
-            self._refuse(step, CannotBeMet(why))
+            self._notices.refuse(step, CannotBeMet(why))
 
     def _check_without_graphs(self, step: Step, timeline: hooks.Timeline | hooks.TimelineOnGpu) -> None:
         """Refuses a step that runs no graph of ours, unless it keeps to its budget anyway."""
@@ -612,103 +518,6 @@ class Steps:
             reports.in_mib(timeline.peak)}) {outside.of_timeline(timeline, step.places)}{why}"""
         if budget.bytes is None and budget.share is None:  # the least peak that can be had
             if not step.has_checkpoints:
-                self._warn_once(said.replace("cannot be met", "changes nothing"))
+                self._notices.warn_once(said.replace("cannot be met", "changes nothing"))
             return
-        self._refuse(step, CannotBeMet(said))
-
-    def _refuse(self, step: Step, error: CannotBeMet) -> None:
-        """Raises the error, or has all ranks raise it at the end of a later step; if not strict, warns."""
-        if not self._may_refuse:
-            self._warn_once(str(error))
-        elif self._has_told or self._refusals.tell(step.number, str(error)):
-            self._has_told = True
-            self._warn_once(f"{error}; all ranks raise this at the end of a later step")
-        else:
-            self._raise(step, error)
-
-    @property
-    def _may_refuse(self) -> bool:
-        return self.options.strict and not self.options.sync
-
-    def _listen(self, step: Step) -> None:
-        """Raises what a rank refuses, if this is the step at whose end all ranks do. It is called once or more at the end of a step."""
-        if step.has_listened or not self._may_refuse:
-            return
-        step.has_listened = True
-        why = self._refusals.heard(step.number)
-        if why is not None:
-            self._has_told = False
-            self._raise(step, CannotBeMet(why))
-
-    def _raise(self, step: Step, error: CannotBeMet) -> None:
-        """Raises the error, now and at each later step until something is compiled."""
-        step.stop_watching()
-        self._refused[step.function] = error
-        raise error
-
-    def _warn_once(self, text: str) -> None:
-        kind = text.partition(":")[0]
-        if kind not in self._warned:
-            self._warned.add(kind)
-            warnings.warn(text, stacklevel=3)
-
-
-_of_options: weakref.WeakValueDictionary[str, Steps] = weakref.WeakValueDictionary()
-
-
-def with_options(options: Options, digest: str) -> Steps:
-    """Returns the `Steps` of all graphs with equal options. digest: equal for equal options and equal tables of costs."""
-    key = f"{digest} {options.strict}"
-    found = _of_options.get(key)
-    if found is None:
-        found = _of_options[key] = Steps(options)
-    return found
-
-
-@contextlib.contextmanager
-def _around_backward(roots: Sequence[Any], keeps_graph: bool) -> Iterator[None]:
-    watched = list(_of_options.values())
-    for steps in watched:
-        steps.begin_backward(roots)
-    try:
-        yield
-    except BaseException:
-        for steps in watched:
-            steps.forget()
-        raise
-    for steps in watched:
-        steps.end_backward(keeps_graph=keeps_graph)
-
-
-hooks.around_backwards(_around_backward)
-
-_pipelines: list[Any] = []
-"""The pipeline whose step runs."""
-
-
-@contextlib.contextmanager
-def _around_pipeline(pipeline: Any) -> Iterator[None]:
-    _pipelines.append(pipeline)
-    try:
-        for steps in list(_of_options.values()):
-            steps.begin_pipeline(pipeline)
-        yield
-    except BaseException:
-        for steps in list(_of_options.values()):
-            steps.forget()
-        raise
-    finally:
-        _pipelines.pop()
-    for steps in list(_of_options.values()):
-        steps.end_pipeline()
-
-
-hooks.around_pipelines(_around_pipeline)
-
-
-def reset() -> None:
-    """Forgets all plans and reports, and ends what is being measured. To compile the graphs again, also call `torch.compiler.reset()`."""
-    reports.reset()
-    for steps in list(_of_options.values()):
-        steps.forget()
-    _of_options.clear()
+        self._notices.refuse(step, CannotBeMet(said))
