@@ -36,7 +36,7 @@ class RandomModels(unittest.TestCase):
         for seed in SEEDS:
             model = RandomModel(seed, MOST_LAYERS)
             want = train(model, lambda m: m())
-            for budget in BUDGETS:
+            for budget in BUDGETS if seed % 3 == 0 else BUDGETS[1:]:
                 with self.subTest(seed=seed, budget=budget, layers=model.names):
                     least_met += self.check(model, want, budget)
             with self.subTest(seed=seed, budget="min", allow=FETCH["allow"], layers=model.names):
