@@ -60,4 +60,4 @@ class Notices:
         kind = text.partition(":")[0]
         if kind not in self._warned:
             self._warned.add(kind)
-            warnings.warn(text, stacklevel=4)
+            warnings.warn(text, stacklevel=3)
