@@ -10,7 +10,7 @@ import contextlib
 import copy
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,7 +18,6 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-import isthmus.torch
 from random_models import RandomModel
 
 Compile = Callable[[Any], Any]
@@ -87,14 +86,6 @@ class Events:
         )
 
 
-@dataclass
-class Ran:
-    results: list[torch.Tensor | None] = field(default_factory=list)
-    """Losses, gradients, parameters, buffers and the next random number."""
-    rounds: bool = False
-    """Some steps ran in bf16, which PyTorch's tracer rounds otherwise than the plain program does."""
-
-
 class Program:
     def __init__(self, seed: int) -> None:
         r = random.Random(seed)
@@ -111,11 +102,16 @@ class Program:
             f"reads {model.reads_a_number}, steps in backward {self.steps_in_backward}, {self.steps[:-LAST_STEPS]}"
         )
 
-    def run(self, compile: Compile = lambda f: f) -> Ran:
-        """Runs a copy of the model. compile: wraps a function, or a module in place."""
+    @property
+    def rounds(self) -> bool:
+        """True: some steps run in bf16, which PyTorch's tracer rounds otherwise than the plain program does."""
+        return any(e.casts for e in self.steps)
+
+    def run(self, compile: Compile = lambda f: f) -> list[torch.Tensor | None]:
+        """Runs a copy of the model. Returns losses, gradients, parameters, buffers and the next random number. compile: wraps a function or a module."""
         model = copy.deepcopy(self.model)
         parameters = list(model.parameters())
-        ran = Ran(rounds=any(e.casts for e in self.steps))
+        found: list[torch.Tensor | None] = []
         if self.steps_in_backward:
             optimizers = {p: torch.optim.SGD([p], lr=0.01) for p in parameters}
             for p in parameters:
@@ -128,12 +124,12 @@ class Program:
                 optimizer.zero_grad()
             if events.evaluates:
                 with torch.inference_mode():
-                    ran.results.append(model(self.model.inner.x)[0].detach().double())
-            ran.results += step(events)
-            ran.results += [None if p.grad is None else p.grad.clone() for p in parameters]
+                    found.append(model(self.model.inner.x)[0].detach().double())
+            found += step(events)
+            found += [None if p.grad is None else p.grad.clone() for p in parameters]
             optimizer.step()
-        ran.results += [p.detach().clone() for p in parameters] + [b.clone() for b in model.buffers()] + [torch.rand(1)]
-        return ran
+        found += [p.detach().clone() for p in parameters] + [b.clone() for b in model.buffers()] + [torch.rand(1)]
+        return found
 
     def _step(self, model: Model, compile: Compile) -> Callable[[Events], list[torch.Tensor]]:
         """Returns the function of a step, which returns the losses."""
@@ -170,13 +166,6 @@ class Program:
                 return [called_backward(x, y, events.two_forwards) for _ in range(events.backwards)]
 
         return step
-
-
-def with_isthmus(budget: Any, dynamic: bool | None, **options: Any) -> Compile:
-    """Forgets everything that was compiled before."""
-    torch.compiler.reset()
-    isthmus.torch.reset()
-    return lambda f: torch.compile(f, backend=isthmus.torch.backend, dynamic=dynamic, options={"budget": budget, **options})
 
 
 @contextlib.contextmanager

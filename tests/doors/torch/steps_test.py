@@ -23,7 +23,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
 from isthmus.torch.inductor import watch  # noqa: E402
-from training import differences, refusal, train  # noqa: E402
+from training import differences, in_pieces, refusal, train  # noqa: E402
 
 torch.set_num_threads(1)
 WIDTH = 64
@@ -104,13 +104,6 @@ class SameGraph(nn.Module):
 
 def data(rows=384):
     return torch.randn(rows, WIDTH)
-
-
-def in_pieces(budget, dynamic=None, **options):
-    """Returns a function for `train` that compiles a model in the pieces into which PyTorch cuts it, with one budget for all pieces."""
-    torch.compiler.reset()
-    isthmus.torch.reset()
-    return lambda f: torch.compile(f, backend=isthmus.torch.backend, dynamic=dynamic, options={"budget": budget, **options})
 
 
 class Steps(unittest.TestCase):

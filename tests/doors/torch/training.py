@@ -70,9 +70,18 @@ def train(model: Model, loss_of: LossOf, steps: int = 3, compiled: Callable[[Any
 
 def with_isthmus(budget: Any, *, dynamic: bool | None = None, **options: Any) -> Callable[[Any], Any]:
     """Returns a wrapper for `train` that compiles the whole function within a budget. Forgets everything that was compiled before."""
+    return _compiling(budget, options, fullgraph=True, dynamic=dynamic)
+
+
+def in_pieces(budget: Any, dynamic: bool | None = None, **options: Any) -> Callable[[Any], Any]:
+    """The same for a function that PyTorch cuts into pieces, with one budget for all of them."""
+    return _compiling(budget, options, dynamic=dynamic)
+
+
+def _compiling(budget: Any, options: dict[str, Any], **how: Any) -> Callable[[Any], Any]:
     torch.compiler.reset()
     isthmus.torch.reset()
-    return lambda f: torch.compile(f, backend=isthmus.torch.backend, fullgraph=True, dynamic=dynamic, options={"budget": budget, **options})
+    return lambda f: torch.compile(f, backend=isthmus.torch.backend, options={"budget": budget, **options}, **how)
 
 
 def differences(want: Trained, got: Trained) -> list[str]:

@@ -14,6 +14,8 @@ import torch
 from torch._dynamo.repro.after_dynamo import WrapBackendDebug
 from torch._guards import TracingContext
 
+from .autograd import is_in_backward
+
 Around = Callable[[], AbstractContextManager[Any]]
 
 
@@ -44,8 +46,7 @@ def around_backwards(around: Callable[[Sequence[Any], bool], AbstractContextMana
     @functools.wraps(run)
     def watched(roots: Sequence[Any], gradients: Any, keeps_graph: bool, *args: Any, **kwargs: Any) -> Any:
         traces = TracingContext.try_get() is not None  # PyTorch traces a gradient; nothing is computed
-        is_within_another = torch._C._current_graph_task_id() != -1  # as that of a reentrant checkpoint, or of a loop that is run op by op
-        if traces or is_within_another:
+        if traces or is_in_backward():  # it is part of another, as that of a reentrant checkpoint, or of a loop that is run op by op
             return run(roots, gradients, keeps_graph, *args, **kwargs)
         with around(roots, bool(keeps_graph)):
             try:

@@ -135,7 +135,8 @@ class Steps:
         if pipeline is not None:
             function = pipeline
             self._pipelines.add(pipeline)
-        if self._step is not None and self._step.is_over:
+        # No step begins or ends to be measured within a backward: PyTorch gives each node of it a profiler's state of its own.
+        if self._step is not None and self._step.is_over and not hooks.is_in_backward():
             self._end(self._step)
         self._notices.raise_again(function)
         if self._step is None:
@@ -190,7 +191,7 @@ class Steps:
         is_recorded = self._may_plan and (self._grown or not self._is_final(step.expected))
         step.to_watch = not self._is_in_threads and (is_recorded or self._is_measured())
         step.to_record = is_recorded
-        if not self.is_under_ddp:
+        if not self.is_under_ddp and not hooks.is_in_backward():
             self._watch(step)
         return step
 
