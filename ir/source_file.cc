@@ -1,12 +1,12 @@
 #include "ir/source_file.h"
 
 #include "ir/diagnostics.h"
+#include "ir/system_limits.h"
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -51,19 +51,6 @@ llvm::Error cannotRead(llvm::StringRef path, int error) {
 }
 
 constexpr uint64_t kSmall = 64 << 20;
-
-// The free memory that the system reports, or a very large number if it reports none.
-uint64_t availableBytes() {
-  std::ifstream info("/proc/meminfo");
-  std::string key;
-  uint64_t kib = 0;
-  while (info >> key >> kib) {
-    if (key == "MemAvailable:")
-      return kib * 1024;
-    info.ignore(64, '\n');
-  }
-  return UINT64_MAX;
-}
 
 } // namespace
 
@@ -130,7 +117,8 @@ llvm::Error SourceFile::copy(uint64_t offset, llvm::MutableArrayRef<char> to) co
     if (n == 0) { // the end came early
       if (llvm::Error e = checkIsUnchanged())
         return e;
-      return makeError("cannot read '{0}': it ends at byte {1} of {2}", path_, offset + done, size_);
+      return makeError("cannot read '{0}': it ends at byte {1} of {2}", path_, offset + done,
+                       size_);
     }
     done += size_t(std::max<ssize_t>(n, 0));
   }
@@ -168,11 +156,14 @@ llvm::Error SourceFile::readData(uint64_t offset, llvm::MutableArrayRef<char> to
 static llvm::Expected<std::unique_ptr<Pages>> pagesFor(const SourceFile &file, uint64_t bytes,
                                                        uint64_t needed) {
   auto pages = std::make_unique<Pages>(size_t(bytes));
-  if (*pages && (needed < kSmall || needed <= availableBytes()))
+  if (*pages && needed < kSmall)
+    return pages;
+  const AvailableMemory available = availableMemory();
+  if (*pages && needed <= uint64_t(available.bytes))
     return pages;
   return makeError(ErrorKind::OutOfMemory,
-                   "out of memory: {0} bytes of '{1}' are to be read, and {2} are available",
-                   std::min(bytes, needed), file.path(), availableBytes());
+                   "out of memory: {0} bytes of '{1}' are to be read, and {2}",
+                   std::min(bytes, needed), file.path(), available.str());
 }
 
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> SourceFile::readAll() const {

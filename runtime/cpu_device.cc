@@ -1,10 +1,11 @@
 #include "runtime/cpu_device.h"
+#include "ir/system_limits.h"
+#include "runtime/host_memory.h"
 #include "runtime/link.h"
 #include "runtime/team.h"
 
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <thread>
 
 namespace isthmus {
@@ -34,20 +35,7 @@ InstructionSet instructionSet() {
 int defaultThreads() {
   const char *asked = std::getenv("OMP_NUM_THREADS");
   const int threads = asked ? std::atoi(asked) : 0;
-  return threads > 0 ? threads : omp_get_num_procs();
-}
-
-// The free memory that the system reports, in bytes, or a very large number if it reports none.
-int64_t availableBytes() {
-  std::ifstream info("/proc/meminfo");
-  std::string key;
-  int64_t kib = 0;
-  while (info >> key >> kib) {
-    if (key == "MemAvailable:")
-      return kib * 1024;
-    info.ignore(64, '\n');
-  }
-  return INT64_MAX;
+  return threads > 0 ? threads : availableCores();
 }
 
 class CpuDevice : public Device {
@@ -81,18 +69,12 @@ public:
   const Target &target() override { return target_; }
 
   llvm::Expected<DeviceAddress> allocate(int64_t bytes) override {
-    int64_t available = availableBytes();
-    // Checked first, because Linux overcommits memory and would kill the process later.
-    constexpr int64_t kPage = 4096;
-    void *p =
-        bytes > available ? nullptr : std::aligned_alloc(kPage, size_t(bytes / kPage + 1) * kPage);
+    auto p = allocateHostMemory(bytes, name());
     if (!p)
-      return makeError(ErrorKind::OutOfMemory,
-                       "cpu:0: out of memory: {0:F1} MiB asked for, {1:F1} MiB available",
-                       bytes / 1048576.0, available / 1048576.0);
-    return static_cast<char *>(p);
+      return p.takeError();
+    return *p;
   }
-  void release(DeviceAddress p) override { std::free(p); }
+  void release(DeviceAddress p) override { releaseHostMemory(static_cast<char *>(p)); }
   llvm::Error write(DeviceAddress to, const void *from, int64_t bytes) override {
     std::memcpy(to, from, bytes);
     return llvm::Error::success();

@@ -1,11 +1,11 @@
 #include "runtime/thread_pool.h"
 
 #include "ir/check.h"
+#include "ir/system_limits.h"
 #include <algorithm>
 #include <chrono>
 #include <climits>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <system_error>
 #include <unistd.h>
@@ -26,12 +26,6 @@ void pauseThread() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
-}
-
-int coresOfProcess() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                     : int(std::thread::hardware_concurrency());
 }
 
 // std::atomic::wait is not used, because it first yields the core, which a busy machine gives back
@@ -68,7 +62,7 @@ void Signal::wake() {
     futex(&value_, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
-ThreadPool::ThreadPool() : owner_(getpid()), cores_(coresOfProcess()) {}
+ThreadPool::ThreadPool() : owner_(getpid()), cores_(availableCores()) {}
 
 ThreadPool::~ThreadPool() {
   body_ = nullptr;

@@ -204,7 +204,7 @@ TEST_P(EveryDevice, SaysHowMuchWasAskedForAndGoesOn) {
       std::smatch found;
       ASSERT_TRUE(std::regex_match(
           text, found,
-          std::regex(R"((.+): out of memory: ([\d.]+) MiB asked for, ([\d.]+) .*MiB \w+)")))
+          std::regex(R"((.+): out of memory: ([\d.]+) MiB asked for, ([\d.]+) .*MiB \w+( \(.+\))?)")))
           << text;
       EXPECT_EQ(found[1], device->name());
       EXPECT_EQ(std::stod(found[2]), double(kHuge >> 20));

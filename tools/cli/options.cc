@@ -125,7 +125,8 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
       ->check(seedNumber())
       ->each([&o](const std::string &) { o.seedGiven = true; });
   verb.add_option("--threads", o.threads,
-                  "CPU threads; default: OMP_NUM_THREADS, or one for each core")
+                  "CPU threads; default: OMP_NUM_THREADS, or one for each core that this process "
+                  "may use")
       ->group(group)
       ->check(threadCount());
   verb.add_option(
