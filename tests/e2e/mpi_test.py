@@ -1,10 +1,11 @@
 """Tests steps whose devices are processes that mpirun started: they give the bits of the same step on threads, one process
-writes the files, and if one process dies, all end."""
+writes the files, and if one process dies, all end. So it is on one host and on two."""
 
 import json
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -19,6 +20,7 @@ from training import TrainCase, tensors
 MPIRUN = "mpirun"  # by name: a path such as /bin/mpirun would say where OpenMPI lies on all hosts
 # As root, with more processes than cores, and not bound to one: tests run where there are few.
 START = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+TWO_HOSTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "two_hosts")
 ENDS_WITHIN = 5  # seconds, from the death of a process to the end of the last
 
 NETS = {
@@ -367,6 +369,52 @@ class Death(MpiCase):
         self.mpi_ok(2, *run, f"--steps={step + 3}", "--resume=w.safetensors")
         self.run_ok(*run[:-1], f"--steps={step + 3}", "--stages=2", "--save=want.safetensors")
         self.assertEqual(self.read("w.safetensors"), self.read("want.safetensors"))
+
+
+class TwoHosts(MpiCase):
+    """Two network namespaces with names of their own, between which OpenMPI sends by TCP."""
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory(dir="/tmp")
+        self.addCleanup(folder.cleanup)
+        self.room = folder.name
+        self.env = {**environment(self.room), "PWD": self.dir}
+
+    def on_both(self, args, more=()):
+        """The words of a command that runs `isthmus ARGS` with a process on each host."""
+        return [MPIRUN, *START, *more, "--mca", "plm_rsh_agent", f"{self.room}/agent", "--host", "node1,node2", "-n", "2",
+                command.BINARY, *args]
+
+    def room_of(self, *words):
+        process = subprocess.run([TWO_HOSTS, self.room, *words], cwd=self.dir, env=self.env, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=command.TIMEOUT)
+        return process.returncode, process.stdout.decode(errors="backslashreplace")
+
+    def test_trains_as_on_threads(self):
+        run = ["train", self.net(), "--loss=cross_entropy", f"--data={self.data()}", "--threads=1", "--seed=3", "--steps=9"]
+        self.run_ok(*run, "--stages=2", "--save=want.safetensors")
+        code, said = self.room_of(*self.on_both([*run, "--save=got.safetensors", "--report=got.json"]))
+        self.assertEqual(code, 0, said)
+        self.assertEqual(self.read("got.safetensors"), self.read("want.safetensors"))
+
+    def test_errors_name_the_host(self):
+        code, said = self.room_of(*self.on_both(["run", self.net(), "--loss=cross_entropy", "--threads=1", "--stages=3"]))
+        self.assertNotEqual(code, 0)
+        for host in "rank 0 on node1", "rank 1 on node2":
+            self.assertIn(f"{host}: error: the step runs on 3 devices", said)
+
+    def test_a_host_that_vanishes(self):
+        """By the settings of docs/stages.md, both hosts' processes end soon after nothing more comes through."""
+        keepalive = [word for setting in ("time 2", "intvl 1", "probes 3")
+                     for word in ("--mca", *f"oob_tcp_keepalive_{setting}".split())]
+        run = self.on_both(["train", self.net(), "--loss=cross_entropy", f"--data={self.data(tests=0)}", "--threads=1",
+                            "--steps=100000000", "--save=w.safetensors", "--save-every=1"], keepalive)
+        unplugged = shlex.join(run) + " & until [ -f w.safetensors ]; do sleep 0.1; done; " + f"{self.room}/unplug; wait $!"
+        code, said = self.room_of("bash", "-c", unplugged)
+        self.assertNotEqual(code, 0)
+        self.assertRegex(said, r"lost communication with a remote daemon[^\0]+ on node node2")
+        tensors(self.read("w.safetensors"))
 
 
 class Contract(MpiCase):
