@@ -101,7 +101,7 @@ template <typename T> T numberOf(T start, T delta, int64_t i) {
 template <typename T> void range(NodeContext &n, DType dtype) {
   auto value = [&](size_t i) {
     T v;
-    std::memcpy(&v, n.in(i).data().data, sizeof v);
+    std::memcpy(&v, n.known(i)->data, sizeof v);
     return v;
   };
   T start = value(0), limit = value(1), delta = value(2);
@@ -176,14 +176,15 @@ void convertEyeLike(NodeContext &n) {
 // The indices of the nonzero elements, one row for each dimension.
 void convertNonZero(NodeContext &n) {
   const Operand &x = n.in(0);
-  if (!n.known(0)) // the size of the result depends on it
+  const Tensor *elements = n.known(0); // the size of the result depends on them
+  if (!elements)
     return;
   int64_t rank = x.type.rank(), size = x.type.elements();
   if (!n.state.folding.look(size))
     return n.fail("has an operand that is too large, '{0}'", x.type.str());
   std::vector<int64_t> found;
   for (int64_t i = 0; i < size; ++i)
-    if (elementAsDouble(x.data(), i) != 0)
+    if (elementAsDouble(*elements, i) != 0)
       found.push_back(i);
   int64_t count = int64_t(found.size());
   Type type(DType::I64, {rank, count});

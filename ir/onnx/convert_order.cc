@@ -109,7 +109,8 @@ void convertCompress(NodeContext &n) {
 // position of each, the slice at each position, and the number of positions of each.
 void convertUnique(NodeContext &n) {
   Operand x = n.in(0);
-  if (!n.known(0)) // the size of the result depends on it
+  const Tensor *elements = n.known(0); // the size of the result depends on them
+  if (!elements)
     return;
   bool sorted = n.intAttr("sorted", 1) != 0;
   int64_t axis = 0;
@@ -132,7 +133,7 @@ void convertUnique(NodeContext &n) {
     Floats slice;
     for (int64_t o = 0; o < outer; ++o)
       for (int64_t j = 0; j < inner; ++j)
-        slice.push_back(elementAsDouble(x.data(), (o * size + i) * inner + j));
+        slice.push_back(elementAsDouble(*elements, (o * size + i) * inner + j));
     places[slice].push_back(i);
   }
   std::vector<const Ints *> found;

@@ -38,10 +38,8 @@ struct Doubt {
 
 class Import {
 public:
-  // `asConstants`: inputs that are constants in this attempt.
-  Import(Prepared &p, const std::set<std::string> &asConstants)
-      : p_(p), m_(p.model), asConstants_(asConstants),
-        g_(m_.graph().name().empty() ? "main" : m_.graph().name()), values_(g_),
+  explicit Import(Prepared &p)
+      : p_(p), m_(p.model), g_(m_.graph().name().empty() ? "main" : m_.graph().name()), values_(g_),
         folding_(p.options.fold, m_.fileBytes, p.options.allowance), problems_(p.problems),
         scope_(m_, values_), state_{m_, p.options, g_, values_, folding_, p.files, problems_},
         translator_(state_) {
@@ -50,7 +48,6 @@ public:
   }
 
   llvm::Expected<Graph> run();
-  const std::set<std::string> &toBind() const { return state_.toBind; }
   std::vector<Remark> notes() const { return state_.notes.lines(); }
   const std::vector<Doubt> &doubts() const { return doubts_; }
 
@@ -67,7 +64,6 @@ private:
 
   Prepared &p_;
   const Model &m_;
-  const std::set<std::string> &asConstants_;
   Graph g_;
   ValueTable values_;
   Folding folding_;
@@ -100,46 +96,13 @@ void Import::reserveNames() {
 
 // --- Inputs and initializers
 
-// The tensor in the declared type: runs take f32 for every float type, and files of another
-// precision if they run in that. None if the types do not agree.
-static Tensor asDeclared(const Tensor &given, const Type &type) {
-  if (given.type == type)
-    return given;
-  if (given.type.dims != type.dims || !isFloat(given.type.dtype) || !isFloat(type.dtype))
-    return {};
-  return Tensor::make(type, [&](char *to) {
-    for (int64_t i = 0; i < type.elements(); ++i)
-      setElement(type.dtype, to, i, elementAsDouble(given, i));
-  });
-}
-
-// An input that became a constant stays in the graph, unread, because callers still feed it.
 void Import::defineInputs() {
   for (const BoundInput &in : p_.inputs.inputs) {
     auto v = g_.addInput(InputKind::Input, in.name, in.type);
-    if (!v) {
-      problems_.add(v.takeError(), m_.file);
-      continue;
-    }
-    if (!asConstants_.count(in.name)) {
+    if (v)
       scope_.define(in.name, values_.value(*v));
-      continue;
-    }
-    const Tensor &given = *givenValue(p_.options, in.name);
-    const Tensor value = asDeclared(given, in.type);
-    if (!value) {
-      problems_.add(m_.file, "",
-                    "the value given for the input '" + in.name + "' is of type " +
-                        given.type.str() + ", and it is declared " + in.type.str());
-      scope_.defineMissing(in.name, "");
-      continue;
-    }
-    scope_.define(in.name, values_.constant(value, values_.freshName(in.name + ".value")));
-    state_.notes.add(
-        "constant input", in.name,
-        "the input '" + in.name +
-            "' is taken as a constant, with the value that is given for it: something that it "
-            "decides must be known before the run");
+    else
+      problems_.add(v.takeError(), m_.file);
   }
 }
 
@@ -364,8 +327,7 @@ bool differsIn(const Graph &g, const Graph &other, const Doubt &d) {
 // A declared shape that depends on an open size may be the one that the exporter saw while tracing:
 // a note. A declared shape that is wrong for all open sizes is an error. Imports with other sizes
 // tell the two apart. If none of them succeeds, the difference stays a note.
-llvm::Error settle(Prepared &p, const std::set<std::string> &asConstants, const Import &done,
-                   const Graph &g, Notes &notes) {
+llvm::Error settle(Prepared &p, const Import &done, const Graph &g, Notes &notes) {
   std::vector<bool> depends(done.doubts().size(), false);
   bool wasTried = false;
   for (auto [factor, more] : {std::pair(2, 0), {1, 1}, {0, 1}}) {
@@ -380,7 +342,7 @@ llvm::Error settle(Prepared &p, const std::set<std::string> &asConstants, const 
       continue;
     }
     std::swap(p.inputs, *inputs);
-    auto other = Import(p, asConstants).run();
+    auto other = Import(p).run();
     std::swap(p.inputs, *inputs);
     if (!other) {
       llvm::consumeError(other.takeError());
@@ -402,7 +364,7 @@ llvm::Error settle(Prepared &p, const std::set<std::string> &asConstants, const 
   return problems.take();
 }
 
-// --- The import, repeated until no further input must be a constant
+// --- The import of a file
 
 llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
   auto inputs = bindInputs(m, options);
@@ -443,30 +405,20 @@ llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
   if (!roles)
     return locate(roles.takeError(), m.file);
   p.roles = std::move(*roles);
-  std::set<std::string> asConstants;
-  for (;;) {
-    Import attempt(p, asConstants);
-    auto g = attempt.run();
-    size_t before = asConstants.size();
-    asConstants.insert(attempt.toBind().begin(), attempt.toBind().end());
-    if (asConstants.size() > before) {
-      if (!g)
-        llvm::consumeError(g.takeError());
-      continue;
-    }
-    Notes aboutShapes;
-    if (g && !attempt.doubts().empty())
-      if (llvm::Error e = settle(p, asConstants, attempt, *g, aboutShapes))
-        return e;
-    for (const Remark &note : p.roles.notes.lines())
-      if (g)
-        tell(note);
-    for (const Remark &note : attempt.notes())
+  Import import(p);
+  auto g = import.run();
+  Notes aboutShapes;
+  if (g && !import.doubts().empty())
+    if (llvm::Error e = settle(p, import, *g, aboutShapes))
+      return e;
+  for (const Remark &note : p.roles.notes.lines())
+    if (g)
       tell(note);
-    for (const Remark &note : aboutShapes.lines())
-      tell(note);
-    return g;
-  }
+  for (const Remark &note : import.notes())
+    tell(note);
+  for (const Remark &note : aboutShapes.lines())
+    tell(note);
+  return g;
 }
 
 } // namespace

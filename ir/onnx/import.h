@@ -23,9 +23,9 @@ struct OnnxOptions {
   // Called with each name in `dims` that the model does not leave open; if empty, that is an error.
   std::function<void(const std::string &)> lacksDim;
   // The tensor that a run will feed to the input of this name, or null if it is not known; the
-  // function may be empty. Open sizes missing in `dims` are taken from the tensors' shapes. If a
-  // value must be known at import, such as the shape of a Reshape, the inputs that it depends on
-  // become constants, and a note names them. A tensor without `data` gives only its shape.
+  // function may be empty. Open sizes missing in `dims` are taken from the tensors' shapes. A
+  // value that must be known at import, such as the shape of a Reshape, is computed from these
+  // tensors, and a note names the inputs. A tensor without `data` gives only its shape.
   std::function<const Tensor *(llvm::StringRef input)> inputValue;
   ConstantFolder fold; // without it, shapes computed in the model are errors
   // `learn`: tensors that are parameters regardless of the rules (parameters/roles.h). `untie`:

@@ -156,8 +156,12 @@ const Tensor *NodeContext::known(const Operand &o, llvm::StringRef name) {
     fail("expects a tensor in '{0}', got a list", name);
   else if (!o.isValid())
     fail("expects '{0}', which is left out", name);
-  else if (!failed())
-    fail("expects '{0}' to be known at import, but {1}", name, whyUnknown(state, o.value));
+  else if (!failed()) {
+    std::string why;
+    if (const Tensor *decided = decidedValue(state, o.value, why))
+      return decided;
+    fail("expects '{0}' to be known at import, but {1}", name, why);
+  }
   return nullptr;
 }
 

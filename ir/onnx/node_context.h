@@ -15,7 +15,7 @@
 #include "ir/onnx/value_table.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
-#include <set>
+#include <memory>
 
 namespace isthmus::onnx_import {
 
@@ -34,9 +34,9 @@ struct ImportState {
   // Compares the type that the file declares for a result of the model's graph with its actual
   // type.
   std::function<void(const std::string &name, const Operand &o, int node)> checkDeclared = {};
-  // Inputs with given values that must be known at import: the import starts again with these
-  // inputs as constants.
-  std::set<std::string> toBind = {};
+  // What had to be known at import, and what it was computed from, as the given inputs have it.
+  llvm::DenseMap<ValueId, std::unique_ptr<Tensor>> decided =
+      llvm::DenseMap<ValueId, std::unique_ptr<Tensor>>();
   Notes notes = {};
   // Constant nodes, and initializers of graphs within nodes, that are parameters; and the
   // parameters made of them so far. Every iteration of a loop reads the same parameter.
@@ -99,8 +99,8 @@ public:
   void ignoreAttrs(std::initializer_list<llvm::StringRef> names); // they have no effect here
   void checkAllRead();
 
-  // --- Operands that must be known at import: sizes, axes, ratios. Errors name the inputs they
-  // depend on.
+  // --- Operands that must be known at import: sizes, axes, ratios. Where they depend on inputs,
+  // they are those of the given values; errors name the inputs that are not given.
   const Tensor *known(size_t i); // of any number of elements; null after an error
   const Tensor *known(const Operand &o, llvm::StringRef name);
   Ints ints(size_t i);
