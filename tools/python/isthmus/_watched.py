@@ -45,8 +45,8 @@ class Watched(Generic[T]):
         self._is_left = threading.current_thread().daemon  # the interpreter's exit leaves it where it is
         _running.add(self)
         try:
-            if not (self._is_left and _is_exiting.is_set()):
-                self._worker.start()
+            if not (self._is_left and _is_exiting.is_set()) and not self._starts():
+                return self._here()
             while (reported := self._reports.get()) is not None:
                 self._answers.put(self._progress is None or self._progress(*reported) is not False)
         except BaseException:
@@ -57,6 +57,30 @@ class Watched(Generic[T]):
         if self._error is not None:
             raise self._error
         return self._result[0]
+
+    def _starts(self) -> bool:
+        """Whether the worker runs now. Python 3.12 starts no threads for what was registered to be done at its exit."""
+        try:
+            self._worker.start()
+        except RuntimeError:
+            return False
+        return True
+
+    def _here(self) -> T:
+        """Runs the body on the caller's thread."""
+
+        def goes_on(user: None, share: float, best_cost: float) -> bool:
+            try:
+                return self._progress(share, best_cost) is not False
+            except BaseException as error:  # raised below: nothing could catch it in the library
+                self._error = error
+                return False
+
+        try:
+            return self._body(_library.Progress(0 if self._progress is None else goes_on), ctypes.pointer(self._is_cancelled))
+        finally:
+            if self._error is not None:
+                raise self._error
 
     def cancel(self) -> None:
         self._is_cancelled.value = 1
