@@ -1,20 +1,19 @@
 """Compares the peak and the time of a training step under Isthmus with those under PyTorch's own ways to save memory.
 
-PyTorch's ways are the plain step (only with --kernels=aot_eager), `torch.utils.checkpoint` of every block, and `activation_memory_budget` at several
-shares. Isthmus gets the measured peak of each of these ways as its budget, and must need less time.
+PyTorch's ways are the plain step (only with --kernels=aot_eager), `torch.utils.checkpoint` of every block, or where the authors of a public program place
+it (own_checkpoints.py), and `activation_memory_budget` at several shares. Isthmus gets the measured peak of each of these ways as its budget, and must need less time.
 
-Usage: against_pytorch.py [--models=NAME,...] [--kernels=aot_eager|inductor] [--shares=S,...] [--budgets=B,...] [--rounds=N] [--costs=FILE|measured]
-    [--threads=N]
+Usage: against_pytorch.py [--models=NAME,...] [--kernels=aot_eager|inductor] [--shares=S,...] [--budgets=B,...] [--savings] [--rounds=N]
+    [--costs=FILE|measured] [--threads=N]
 
 Times are processor seconds of the process. Each row has the median over rounds, in which all ways take turns, of the ratio to the plain step
 (aot_eager) or to stock inductor (inductor). Isthmus's rows end with the planned peak, and planning's share of the first step's wall-clock time.
 The program needs PyTorch and the package: PYTHONPATH=tools/python ISTHMUS_LIBRARY=bazel-bin/tools/c/libisthmus.so; for the models of torchvision and
-transformers, it needs the Python of `tools/setup --corpus`.
+transformers, it needs the Python of `tools/setup --corpus`; for other public programs, the packages that own_checkpoints.py names.
 """
 
 import argparse
 import copy
-import functools
 import itertools
 import math
 import os
@@ -33,6 +32,11 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
 from networks import UNet  # noqa: E402
+from own_checkpoints import PROGRAMS, SEVERAL_GRAPHS, checkpointed  # noqa: E402
+
+
+LOSSES = 4  # a step of several graphs has its own plan from the third on
+MEASURED = 8  # Isthmus itself measures the first, second, fourth and eighth step, which then take longer
 
 
 class Attention(nn.Module):
@@ -112,27 +116,6 @@ def mlp():
     return model, lambda m, **o: m(x, **o).square().mean()
 
 
-def checkpointed(model, kind):
-    """Returns a wrapper of a loss function. With saves=True, the wrapped function checkpoints the modules of this kind."""
-    blocks = [m for m in model.modules() if type(m).__name__ == kind]
-    assert blocks, kind
-
-    def step(loss_of):
-        def with_or_without(m, saves=False):
-            own = [b for b in m.modules() if type(b).__name__ == kind] if saves else []
-            for b in own:
-                b.forward = functools.partial(checkpoint, functools.partial(type(b).forward, b), use_reentrant=False)
-            try:
-                return loss_of(m)
-            finally:
-                for b in own:
-                    del b.forward
-
-        return with_or_without
-
-    return step
-
-
 def picture(name, kind, batch, side, **options):
     import torchvision
 
@@ -189,6 +172,7 @@ MODELS = {
     "unet": unet,
     "gpt2": gpt2,
     "bert": bert,
+    **PROGRAMS,
 }
 
 
@@ -203,21 +187,25 @@ own_code.lines = itertools.count(1)
 
 
 class Way:
-    """One way to run the training step. `run` runs the step once."""
+    """One way to run the training step. `run` runs the step once. fullgraph: the step is one graph when it is compiled."""
 
-    def __init__(self, name, model, loss_of, **options):
-        self.name, self.model, self.times, self.plan = name, copy.deepcopy(model), [], ""
+    def __init__(self, name, model, loss_of, *, fullgraph=True, **options):
+        self.name, self.model, self.times, self.plan, self.fullgraph = name, copy.deepcopy(model), [], "", fullgraph
         self.loss = own_code(lambda: loss_of(self.model, **options))
 
     def compiled(self, **how):
-        self.loss = torch.compile(self.loss, fullgraph=True, **how)
+        self.loss = torch.compile(self.loss, fullgraph=self.fullgraph, **how)
         isthmus.torch.reset()
         start = time.perf_counter()
         self.run()
         seconds = time.perf_counter() - start
-        for graph in isthmus.torch.report().graphs:
-            planned, share = graph.planned_peak_bytes / 2**20, graph.plan_seconds / seconds
-            self.plan = f"  planned {planned:.1f} MiB in {graph.plan_seconds:.1f} s, {share:.0%} of the first step"
+        for _ in range(0 if self.fullgraph else LOSSES - 1):
+            self.run()
+        report = isthmus.torch.report()
+        if report.graphs:
+            spent = sum(graph.plan_seconds for graph in report.graphs)
+            planned = (report.steps or report.graphs)[-1].planned_peak_bytes / 2**20
+            self.plan = f"  planned {planned:.1f} MiB in {spent:.1f} s, {spent / seconds:.0%} of the first step"
         return self
 
     def run(self):
@@ -236,24 +224,27 @@ class Way:
         self.times.append(time.process_time() - start)
 
 
-def pytorchs(model, loss_of, kernels, shares):
+def pytorchs(model, loss_of, kernels, shares, **how):
     if kernels == "aot_eager":
         yield Way("plain", model, loss_of).measure()
-    yield Way("checkpoint of every block", model, loss_of, saves=True).measure()
+    yield Way("torch.utils.checkpoint", model, loss_of, saves=True).measure()
     for share in shares:
         with torch._functorch.config.patch(activation_memory_budget=share):
-            yield Way(f"activation_memory_budget {share}", model, loss_of).compiled(backend=kernels).measure()
+            yield Way(f"activation_memory_budget {share}", model, loss_of, **how).compiled(backend=kernels).measure()
 
 
-def ours(model, loss_of, kernels, budget, costs=None):
+def ours(model, loss_of, kernels, budget, costs=None, **how):
     """Returns Isthmus's way, with its peak measured; None if the budget cannot be met. budget: bytes, or a string such as "70%" or "min"."""
     try:
-        way = Way(f"isthmus, {budget if isinstance(budget, str) else f'{budget / 2**20:.1f} MiB'}", model, loss_of)
-        return way.compiled(backend="isthmus", options={"budget": budget, "kernels": kernels, "costs": costs}).measure()
+        way = Way(f"isthmus, {budget if isinstance(budget, str) else f'{budget / 2**20:.1f} MiB'}", model, loss_of, **how)
+        way = way.compiled(backend="isthmus", options={"budget": budget, "kernels": kernels, "costs": costs}).measure()
     except Exception as e:
         if isinstance(getattr(e, "inner_exception", e), isthmus.CannotBeMet):
             return None
         raise
+    for _ in range(MEASURED - 2):
+        way.run()
+    return way
 
 
 def compare(name, options):
@@ -262,9 +253,17 @@ def compare(name, options):
     torch.manual_seed(0)
     torch._dynamo.reset()
     model, loss_of = MODELS[name]()
-    theirs = list(pytorchs(model, loss_of, options.kernels, [1.0, *map(float, options.shares.split(","))]))
-    pairs = [(way, ours(model, loss_of, options.kernels, way.peak, options.costs)) for way in theirs]
-    own = [w for w in (ours(model, loss_of, options.kernels, b, options.costs) for b in filter(None, options.budgets.split(","))) if w]
+    how = {"fullgraph": name not in SEVERAL_GRAPHS}
+    theirs = list(pytorchs(model, loss_of, options.kernels, [1.0, *map(float, options.shares.split(","))], **how))
+    least = min(w.peak for w in theirs if w.name in ("plain", "activation_memory_budget 1.0"))
+
+    def mine_of(way):
+        if options.savings and way.peak > 0.99 * least:
+            return None
+        return ours(model, loss_of, options.kernels, way.peak, options.costs, **how)
+
+    pairs = [(way, mine_of(way)) for way in theirs]
+    own = [w for w in (ours(model, loss_of, options.kernels, b, options.costs, **how) for b in filter(None, options.budgets.split(","))) if w]
     ways = [w for pair in pairs for w in pair if w] + own
     for _ in range(options.rounds):
         for way in ways:
@@ -280,10 +279,10 @@ def compare(name, options):
 
     print(f"{name}, {options.kernels}: time beside '{base.name}', {1000 * statistics.median(base.times):.0f} ms")
     for way, mine in pairs:
-        print(f"  {way.name:32} {row(way)}   isthmus within that: {row(mine) if mine else 'cannot be met'}")
+        within = row(mine) if mine else "not tried" if options.savings and way.peak > 0.99 * least else "cannot be met"
+        print(f"  {way.name:32} {row(way)}   isthmus within that: {within}")
     for way in own:
         print(f"  {way.name:32} {row(way)}")
-    least = min(w.peak for w in theirs if w.name in ("plain", "activation_memory_budget 1.0"))
     added = [(statistics.median(ratios(a)), statistics.median(ratios(b))) for a, b in pairs if b and "budget" in a.name and a.peak < 0.99 * least]
     print("", flush=True)
     return added
@@ -299,6 +298,7 @@ def main():
     parser.add_argument("--kernels", default="aot_eager", choices=("aot_eager", "inductor"))
     parser.add_argument("--shares", default="0.75,0.5,0.25,0", help="of activation_memory_budget")
     parser.add_argument("--budgets", default="70%,50%,30%,min", help="of Isthmus, beside the peaks of PyTorch's ways; may be empty")
+    parser.add_argument("--savings", action="store_true", help="of PyTorch's ways, compare Isthmus with those alone that save memory")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--costs", help="the option of Isthmus: a file, or measured")
     parser.add_argument("--threads", type=int, default=1)

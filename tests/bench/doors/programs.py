@@ -64,16 +64,17 @@ def segmented(model, size, classes=3, batch=2, channels=1):
 
 
 class NanoBlock(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, dropout=0.1, drops_attention=False):
         super().__init__()
+        self.of_attention = dropout if drops_attention else 0.0
         self.heads, self.first, self.second = heads, nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.wide, self.narrow, self.dropout = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), nn.Dropout(0.1)
+        self.wide, self.narrow, self.dropout = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), nn.Dropout(dropout)
 
     def forward(self, x):
         batch, length, width = x.shape
         q, k, v = (t.view(batch, length, self.heads, -1).transpose(1, 2) for t in self.attention(self.first(x)).split(width, dim=2))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, width)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.of_attention).transpose(1, 2).reshape(batch, length, width)
         x = x + self.dropout(self.out(y))
         return x + self.dropout(self.narrow(F.gelu(self.wide(self.second(x)))))
 
@@ -81,10 +82,10 @@ class NanoBlock(nn.Module):
 class NanoGPT(nn.Module):
     """After nanoGPT's model.py, with its tied head and its dropout."""
 
-    def __init__(self, words=512, width=128, heads=4, blocks=6, length=128):
+    def __init__(self, words=512, width=128, heads=4, blocks=6, length=128, **dropout):
         super().__init__()
         self.words, self.places, self.norm = nn.Embedding(words, width), nn.Embedding(length, width), nn.LayerNorm(width)
-        self.blocks, self.head = nn.ModuleList([NanoBlock(width, heads) for _ in range(blocks)]), nn.Linear(width, words, bias=False)
+        self.blocks, self.head = nn.ModuleList([NanoBlock(width, heads, **dropout) for _ in range(blocks)]), nn.Linear(width, words, bias=False)
         self.words.weight = self.head.weight
 
     def forward(self, ids):
