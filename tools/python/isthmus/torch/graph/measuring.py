@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,26 +58,34 @@ def _measure(nodes: Iterable[fx.Node], runs: int, known: dict[str, Measured | No
     nodes = list(nodes)
     values = [t for n in nodes for t in tensors_in(n.meta.get("val"))]
     seen: dict[str, None] = {}
+    counted = _Counted()
     with hooks.outside_of_tracing(), torch.random.fork_rng(devices=_devices(values)), torch.no_grad():
         calls: dict[str, tuple[fx.Node, _Run]] = {}
-        for node in nodes:
-            if node.target is operator.getitem:
-                _note_item(node)
-            if not _is_measured(node):
-                continue
-            key = signature(node)
-            seen[key] = None
-            if key not in known and key not in calls:
-                run = _timed(node, runs)  # even without timing: the first run makes allocations that happen only once
-                if run is None:
-                    known[key] = None
-                else:
-                    calls[key] = (node, run)
-            done = calls[key][1].strides if key in calls else known[key].strides if known[key] else None  # type: ignore[union-attr]
-            if done is not None:
-                _note(node, done)
-        workspaces = _workspaces([node for node, _ in calls.values()])
-        for (key, (_, run)), (workspace, storages) in zip(calls.items(), workspaces):
+        with contextlib.nullcontext() if runs else counted.begun():  # a profiler would take a part of the time
+            for node in nodes:
+                if node.target is operator.getitem:
+                    _note_item(node)
+                if not _is_measured(node):
+                    continue
+                key = signature(node)
+                seen[key] = None
+                if key not in known and key not in calls:
+                    run = _timed(node, runs) if runs or _is_on_gpu(node) else counted.run(key, node)
+                    if run is None:
+                        known[key] = None
+                    else:
+                        calls[key] = (node, run)
+                done = calls[key][1].strides if key in calls else known[key].strides if known[key] else None  # type: ignore[union-attr]
+                if done is not None:
+                    _note(node, done)
+        if runs:
+            with counted.begun():
+                for key, (node, _) in calls.items():
+                    if not _is_on_gpu(node):
+                        counted.run(key, node)
+        workspaces = counted.workspaces()
+        for key, (node, run) in calls.items():
+            workspace, storages = _on_cuda(node) if _is_on_gpu(node) else workspaces[key]
             known[key] = Measured(workspace, run.seconds * 1e6 if runs else None, storages, run.strides)
     return {key: m for key in seen if (m := known[key]) is not None}
 
@@ -108,6 +117,10 @@ def _note_item(node: fx.Node) -> None:
 
 def _devices(values: Iterable[torch.Tensor]) -> list[torch.device]:
     return list({t.device for t in values if t.device.type == "cuda"})
+
+
+def _is_on_gpu(node: fx.Node) -> bool:
+    return bool(_devices(tensors_in(node.meta.get("val"))))
 
 
 def _made_up(value: Any, strides: Sequence[int] | None = None) -> Any:
@@ -152,6 +165,10 @@ def _calls(node: fx.Node) -> list[Callable[[], Any]]:
     return bodies.calls(node, args, kwargs)
 
 
+_REJECTED = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError)
+"""What an op raises that cannot run on made-up operands, or whose results have no storages."""
+
+
 def _timed(node: fx.Node, runs: int) -> _Run | None:
     """Runs and times an op. Returns None if the op rejects its operands or its results have no storages."""
     try:
@@ -159,12 +176,16 @@ def _timed(node: fx.Node, runs: int) -> _Run | None:
         for call in _calls(node):
             results = call()
             _bytes(results)
-            strides = tuple(tuple(t.stride()) for t in tensors_in(results))
+            strides = _strides(results)
             del results
             most = max(most, min((_seconds(node, call) for _ in range(runs)), default=float("inf")))
         return _Run(most, strides)
-    except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError):
+    except _REJECTED:
         return None
+
+
+def _strides(results: Any) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(t.stride()) for t in tensors_in(results))
 
 
 def _seconds(node: fx.Node, call: Callable[[], Any]) -> float:
@@ -176,26 +197,50 @@ def _seconds(node: fx.Node, call: Callable[[], Any]) -> float:
 
 
 _Allocated = tuple[int, tuple[int, ...]]  # bytes: the workspace, and the storage of each result
+_Made = tuple[int, tuple[int, ...]]  # bytes: of all results together, and of the storage of each
 
 
-def _workspaces(nodes: list[fx.Node]) -> list[_Allocated]:
-    on_cpu = [n for n in nodes if not _devices(tensors_in(n.meta.get("val")))]
-    found = dict(zip(on_cpu, _on_cpu(on_cpu)))
-    return [found[n] if n in found else _on_cuda(n) for n in nodes]
+class _Counted:
+    """Runs ops of the CPU, and counts what each allocates. An op may be as long as a part of the step, so it runs once, but for the first of its kind:
+    that one makes allocations that happen only once."""
 
+    def __init__(self) -> None:
+        self._allocations: hooks.Allocations | None = None
+        self._warm: set[Any] = set()
+        self._calls = 0
+        self._made: dict[str, list[tuple[int, _Made]]] = {}
+        """By signature, for each call its number and what it has made."""
 
-def _on_cpu(nodes: list[fx.Node]) -> list[_Allocated]:
-    made: list[list[_Made]] = []
-    with hooks.allocations_on_cpu() as allocations:
-        for node in nodes:
-            made.append([])
+    @contextlib.contextmanager
+    def begun(self) -> Iterator[None]:
+        with hooks.allocations_on_cpu() as self._allocations:
+            yield
+
+    def run(self, key: str, node: fx.Node) -> _Run | None:
+        """Runs an op, between the begin and the end. Returns None if it rejects its operands."""
+        assert self._allocations is not None
+        made: list[tuple[int, _Made]] = []
+        strides: tuple[tuple[int, ...], ...] = ()
+        try:
             for call in _calls(node):
-                with allocations.part():
+                if node.target not in self._warm:
+                    _bytes(call())
+                self._calls += 1
+                with self._allocations.part():
                     results = call()
-                made[-1].append((_bytes(results), _storages(results)))
+                made.append((self._calls - 1, (_bytes(results), _storages(results))))
+                strides = _strides(results)
                 del results
-    peaks = iter(allocations.peaks)
-    return [_most([(next(peaks), each) for each in of_node]) for of_node in made]
+        except _REJECTED:
+            return None
+        self._warm.add(node.target)
+        self._made[key] = made
+        return _Run(float("inf"), strides)
+
+    def workspaces(self) -> dict[str, _Allocated]:
+        """Returns what each op has allocated, once the end is reached."""
+        peaks = [] if self._allocations is None else self._allocations.peaks
+        return {key: _most([(peaks[number], each) for number, each in made]) for key, made in self._made.items()}
 
 
 def _on_cuda(node: fx.Node) -> _Allocated:
@@ -206,9 +251,6 @@ def _on_cuda(node: fx.Node) -> _Allocated:
         found.append((peak, (_bytes(results), _storages(results))))
         del results
     return _most(found)
-
-
-_Made = tuple[int, tuple[int, ...]]  # bytes: of all results together, and of the storage of each
 
 
 def _most(calls: Sequence[tuple[int, _Made]]) -> _Allocated:
