@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..budget import Budget, BudgetLike, parse_budget
-from ..errors import BadInput
+from ..errors import BadInput, CannotBeMet
 from ..planning import Plan, plan
 from ..problem import Problem
 from .amounts import OF_GRAPH, at_least, in_mib, share, understood
@@ -20,6 +21,11 @@ KERNELS = ("aot_eager", "inductor")
 # The default effort. Plans of nine networks within six budgets each add as much time as at twice this effort, but for 0.0 to 0.9 % of the step.
 _EFFORT = 1.0
 _OPS_PER_EFFORT = 4000
+# With PyTorch's own kernels, a first search is shorter: to compile a step then takes a few seconds, of which planning is to be a small part. Its plan is
+# taken if it costs at most this share of the step above the bound on all plans; near the least peak a short search may find one that costs twice as much.
+_FIRST_EFFORT = 0.15
+_OPS_PER_FIRST_EFFORT = 12000
+_NEAR_BOUND = 0.05
 _WAYS = {"recompute", "fetch", "chunk"}
 
 
@@ -144,7 +150,17 @@ class Options:
 
     def plan(self, problem: Problem, budget: BudgetLike, share: float = 1.0) -> Plan:
         """Returns a plan that is searched with these options, and a share of their effort. Raises CannotBeMet."""
-        return plan(problem, budget, effort=share * (self.effort or _EFFORT + len(problem) / _OPS_PER_EFFORT), seed=self.seed)
+
+        def planned(effort: float) -> Plan:
+            return plan(problem, budget, effort=share * effort, seed=self.seed)
+
+        if not self.effort and self.kernels == "aot_eager" and share == 1 and budget != "min":
+            with contextlib.suppress(CannotBeMet):  # a longer search may find a lower peak
+                first = planned(_FIRST_EFFORT + len(problem) / _OPS_PER_FIRST_EFFORT)
+                least = first.figures.lower_bound_cost or first.figures.baseline_cost
+                if first.figures.cost - least <= _NEAR_BOUND * first.figures.baseline_cost:
+                    return first
+        return planned(self.effort or _EFFORT + len(problem) / _OPS_PER_EFFORT)
 
     @property
     def ways(self) -> set[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...errors import CannotBeMet
-from ...planning import Plan
+from ...planning import Plan, live_bytes
 from .. import reports
 from ..graph.joint import Joint
 from ..graph.places import named
@@ -44,7 +44,7 @@ class Search:
         return self.learned.program_bytes if self.learned.program_bytes is not None else self._peak_of(as_it_runs(self.joint))
 
     def _peak_of(self, schedule: Sequence[int]) -> int:
-        return Plan.from_schedule(self.joint.problem, schedule).figures.peak_bytes + self.joint.reserved_bytes
+        return max(live_bytes(self.joint.problem, schedule), default=0) + self.joint.reserved_bytes
 
     @property
     def whole_bytes(self) -> int:
