@@ -309,7 +309,8 @@ bool RandomMoves::exchangeForm() {
 
 // The eviction with the largest fall of the excess for its cost, of a few at the peak.
 std::vector<EditLog::Edit> RandomMoves::bestAtPeak(int64_t excessBefore, double costLimit) {
-  constexpr int kTries = 10;
+  // On a large graph, more rounds gain more than a better choice in each.
+  const int numTries = g_.isLarge() ? 4 : 10;
   const double costBefore = state_.cost();
   std::vector<EditLog::Edit> best;
   double bestScore = 0;
@@ -318,7 +319,7 @@ std::vector<EditLog::Edit> RandomMoves::bestAtPeak(int64_t excessBefore, double 
   o.isGreedy = random_.chance(0.7);
   const size_t logSize = edits_.size();
   const StepId peak = s_.profile().peakStep();
-  for (int attempt = 0, tried = 0; attempt < 8 * kTries && tried < kTries; ++attempt) {
+  for (int attempt = 0, tried = 0; attempt < 8 * numTries && tried < numTries; ++attempt) {
     state_.addWork(1 + state_.candidates().size() / kPerLook);
     IdleInterval idle = randomIntervalAt(peak);
     if (!idle)
