@@ -47,7 +47,7 @@ public:
 
   // Original tasks with two or more steps; steps of their other forms count.
   const std::vector<TaskId> &repeated() const { return repeated_; }
-  const std::vector<InstanceId> &instancesOfSteps(TaskId t) const {
+  const EditableSchedule::Instances &instancesOfSteps(TaskId t) const {
     return s_.instances(mostMade(t));
   }
   size_t numSteps(TaskId t) const { return instancesOfSteps(t).size(); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace isthmus::plan {
 
@@ -22,15 +23,15 @@ EditableSchedule::EditableSchedule(const StorageGraph &g)
 StepId EditableSchedule::newStep(TaskId which) {
   const StorageGraph::Task &t = task(which);
   StepId r;
-  if (free_[which].empty()) {
+  if (!free_[which]) {
     r = steps_.nextId();
-    steps_.push_back({which, reads_.size(), instances_.nextId(), 0});
+    steps_.push_back({which, static_cast<uint32_t>(reads_.size()), instances_.nextId(), {}, 0});
     reads_.resize(reads_.size() + t.reads.size());
     for (StorageId s : t.made())
       instances_.push_back({s, r, {}});
   } else {
-    r = free_[which].back();
-    free_[which].pop_back();
+    r = free_[which];
+    free_[which] = steps_[r].nextFree;
   }
   steps_[r].extra = t.workspace;
   return r;
@@ -40,8 +41,7 @@ void EditableSchedule::assign(const std::vector<TaskId> &tasks) {
   steps_.clear();
   reads_.clear();
   instances_.clear();
-  for (auto &list : free_)
-    list.clear();
+  free_.assign(free_.size(), {});
   ofStorage_.assign(g_.storages.size(), {});
   transfers_.clear();
   stalls_.forget();
@@ -95,7 +95,7 @@ std::vector<TaskId> EditableSchedule::tasks() const {
 
 // The number of instances of the storage made before the position.
 size_t EditableSchedule::rankOf(StorageId s, LiveProfile::Position p) const {
-  const std::vector<InstanceId> &list = ofStorage_[s];
+  const Instances &list = ofStorage_[s];
   auto isBefore = [&](InstanceId c) { return position(maker(c)) < p; };
   if (list.empty() || isBefore(list.back())) // the usual case
     return list.size();
@@ -103,7 +103,7 @@ size_t EditableSchedule::rankOf(StorageId s, LiveProfile::Position p) const {
 }
 
 uint32_t EditableSchedule::numReadersBefore(InstanceId c, LiveProfile::Position p) const {
-  const std::vector<StepId> &list = readers(c);
+  const Readers &list = readers(c);
   auto isBefore = [&](StepId r) { return position(r) < p; };
   return uint32_t(std::partition_point(list.begin(), list.end(), isBefore) - list.begin());
 }
@@ -114,7 +114,7 @@ InstanceId EditableSchedule::newestBefore(StorageId s, StepId r) const {
 }
 
 InstanceId EditableSchedule::oldestAfter(StorageId s, StepId r) const {
-  const std::vector<InstanceId> &list = ofStorage_[s];
+  const Instances &list = ofStorage_[s];
   size_t rank = rankOf(s, position(r) + 1);
   return rank < list.size() ? list[rank] : InstanceId();
 }
@@ -156,7 +156,7 @@ void EditableSchedule::place(StepId r, StepId before) {
 
 void EditableSchedule::displace(StepId r) {
   profile_.erase(r);
-  free_[taskOf(r)].push_back(r);
+  steps_[r].nextFree = std::exchange(free_[taskOf(r)], r);
   stalls_.forget();
   if (task(r).transfer != StorageGraph::Task::Transfer::None)
     transfers_.erase(std::find(transfers_.begin(), transfers_.end(), r));
@@ -181,18 +181,18 @@ StepId EditableSchedule::insert(TaskId which, StepId before) {
 // The new instance takes over the later readers of the next older one.
 int64_t EditableSchedule::insertInstance(InstanceId fresh, StepId r) {
   const StorageId s = storageOf(fresh);
-  std::vector<InstanceId> &list = ofStorage_[s];
+  Instances &list = ofStorage_[s];
   const size_t rank = rankOf(s, position(r));
   list.insert(list.begin() + rank, fresh);
-  std::vector<StepId> &mine = instances_[fresh].readers;
+  Readers &mine = instances_[fresh].readers;
   mine.clear();
   if (rank == 0)
     return bytes(s);
   InstanceId old = list[rank - 1];
-  std::vector<StepId> &theirs = instances_[old].readers;
+  Readers &theirs = instances_[old].readers;
   const uint32_t keep = numReadersBefore(old, position(r) + 1);
   mine.assign(theirs.begin() + keep, theirs.end());
-  theirs.resize(keep);
+  theirs.truncate(keep);
   if (mine.empty())
     return bytes(s);
   rebind(mine, s, fresh);
@@ -201,9 +201,9 @@ int64_t EditableSchedule::insertInstance(InstanceId fresh, StepId r) {
   return 0; // the older one was live here already
 }
 
-void EditableSchedule::rebind(const std::vector<StepId> &readers, StorageId s, InstanceId to) {
+void EditableSchedule::rebind(const Readers &readers, StorageId s, InstanceId to) {
   for (StepId reader : readers) {
-    const std::vector<StorageId> &reads = task(reader).reads;
+    const StorageGraph::Reads &reads = task(reader).reads;
     for (size_t i = 0; i < reads.size(); ++i)
       if (reads[i] == s)
         reads_[steps_[reader].firstRead + i] = to;
@@ -212,12 +212,12 @@ void EditableSchedule::rebind(const std::vector<StepId> &readers, StorageId s, I
 }
 
 void EditableSchedule::bindReads(StepId r) {
-  const std::vector<StorageId> &reads = task(r).reads;
+  const StorageGraph::Reads &reads = task(r).reads;
   for (size_t k = 0; k < reads.size(); ++k) {
     InstanceId c = newestBefore(reads[k], r);
     assert(c && "read before it was made");
     reads_[steps_[r].firstRead + k] = c;
-    std::vector<StepId> &readers = instances_[c].readers;
+    Readers &readers = instances_[c].readers;
     StepId last = lastUse(c);
     if (isBefore(last, r)) {
       profile_.addAfter(last, r, bytes(reads[k]));
@@ -236,7 +236,7 @@ void EditableSchedule::remove(StepId r) {
   touched_.clear();
   for (uint32_t k = 0; k < t.reads.size(); ++k) {
     InstanceId c = read(r, k);
-    std::vector<StepId> &readers = instances_[c].readers;
+    Readers &readers = instances_[c].readers;
     const bool wasLast = readers.back() == r;
     readers.erase(readers.begin() + numReadersBefore(c, position(r)));
     if (wasLast) {
@@ -254,10 +254,10 @@ void EditableSchedule::remove(StepId r) {
 // The next older instance takes over the readers.
 void EditableSchedule::removeInstance(InstanceId gone, StepId r) {
   const StorageId s = storageOf(gone);
-  std::vector<InstanceId> &list = ofStorage_[s];
+  Instances &list = ofStorage_[s];
   const size_t rank = rankOf(s, position(r));
   list.erase(list.begin() + rank);
-  std::vector<StepId> &mine = instances_[gone].readers;
+  Readers &mine = instances_[gone].readers;
   if (mine.empty())
     return;
   assert(rank > 0 && "what it makes is read, and there is no older instance");
@@ -265,8 +265,8 @@ void EditableSchedule::removeInstance(InstanceId gone, StepId r) {
   profile_.addBetween(lastUse(old), r, bytes(s));
   touched_.push_back(lastUse(old));
   touched_.push_back(mine.back());
-  std::vector<StepId> &theirs = instances_[old].readers;
-  theirs.insert(theirs.end(), mine.begin(), mine.end());
+  Readers &theirs = instances_[old].readers;
+  theirs.append(mine.begin(), mine.end());
   rebind(mine, s, old);
   mine.clear();
 }
@@ -288,6 +288,8 @@ int64_t EditableSchedule::donatedAt(StepId r) const {
     if (lastUse(read(r, static_cast<uint32_t>(k))) != r || isIn(givers_, giver) ||
         isIn(takers_, taker))
       continue;
+    if (t.numMade == 1)
+      return bytes(taker);
     givers_.push_back(giver);
     takers_.push_back(taker);
     donated += bytes(taker);

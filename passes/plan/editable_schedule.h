@@ -54,16 +54,16 @@ public:
   InstanceId read(StepId r, uint32_t input) const { return reads_[steps_[r].firstRead + input]; }
   StepId maker(InstanceId c) const { return instances_[c].maker; }
   StorageId storageOf(InstanceId c) const { return instances_[c].storage; }
-  const std::vector<StepId> &readers(InstanceId c) const {
-    return instances_[c].readers;
-  } // in order
+  using Readers = SmallVector<StepId, 4>;
+  const Readers &readers(InstanceId c) const { return instances_[c].readers; } // in order
   // The number of its readers before the position.
   uint32_t numReadersBefore(InstanceId c, LiveProfile::Position position) const;
   // Its last reader, or its maker if it has no reader.
   StepId lastUse(InstanceId c) const {
     return instances_[c].readers.empty() ? instances_[c].maker : instances_[c].readers.back();
   }
-  const std::vector<InstanceId> &instances(StorageId s) const { return ofStorage_[s]; } // in order
+  using Instances = SmallVector<InstanceId, 2>;
+  const Instances &instances(StorageId s) const { return ofStorage_[s]; } // in order
   InstanceId newestBefore(StorageId s, StepId r) const; // no id if no instance is older
   InstanceId oldestAfter(StorageId s, StepId r) const;  // instances made by `r` excluded
   bool isUnread(StepId r) const;                        // whether all its instances are unread
@@ -73,14 +73,15 @@ public:
 private:
   struct Step {
     TaskId task;
-    size_t firstRead = 0;
+    uint32_t firstRead = 0;
     InstanceId firstMade;
+    StepId nextFree;   // of a removed step: the one of its task that was removed before it
     int64_t extra = 0; // workspace less donated bytes
   };
   struct Instance {
     StorageId storage;
     StepId maker;
-    std::vector<StepId> readers;
+    Readers readers;
   };
 
   static uint64_t editWork(const StorageGraph::Task &t);
@@ -93,7 +94,7 @@ private:
   // Returns the bytes that the new instance adds to the live bytes of its step.
   int64_t insertInstance(InstanceId fresh, StepId r);
   void removeInstance(InstanceId gone, StepId r);
-  void rebind(const std::vector<StepId> &readers, StorageId s, InstanceId to);
+  void rebind(const Readers &readers, StorageId s, InstanceId to);
   void bindReads(StepId r);
   int64_t donatedAt(StepId r) const;
   void refreshExtra(StepId r);
@@ -111,8 +112,8 @@ private:
   IdVector<StepId, Step> steps_;
   std::vector<InstanceId> reads_; // by step and input
   IdVector<InstanceId, Instance> instances_;
-  IdVector<StorageId, std::vector<InstanceId>> ofStorage_;
-  IdVector<TaskId, std::vector<StepId>> free_; // ids of removed steps
+  IdVector<StorageId, Instances> ofStorage_;
+  IdVector<TaskId, StepId> free_; // the step that was removed last
   StepId end_;
   double cost_ = 0;
   bool hasDonations_ = false;

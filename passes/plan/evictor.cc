@@ -15,7 +15,7 @@ bool Evictor::takesDonation(StepId r, StorageId from) const {
 }
 
 int64_t Evictor::highestIn(const IdleInterval &idle) const {
-  const std::vector<StepId> &readers = s_.readers(idle.instance);
+  const EditableSchedule::Readers &readers = s_.readers(idle.instance);
   StepId from = idle.reader ? readers[idle.reader - 1] : s_.maker(idle.instance);
   const LiveProfile &profile = s_.profile();
   int64_t most = profile.maxBetween(from, readers[idle.reader]);
@@ -27,7 +27,7 @@ IdleInterval Evictor::intervalAt(StorageId s, StepId step) const {
   InstanceId c = s_.newestBefore(s, step);
   if (!c)
     return {};
-  const std::vector<StepId> &readers = s_.readers(c);
+  const EditableSchedule::Readers &readers = s_.readers(c);
   if (readers.empty() || !s_.isBefore(step, readers.back()))
     return {};
   const uint32_t k = s_.numReadersBefore(c, s_.position(step));
@@ -37,7 +37,7 @@ IdleInterval Evictor::intervalAt(StorageId s, StepId step) const {
 }
 
 IdleInterval Evictor::widestInterval(InstanceId c) const {
-  const std::vector<StepId> &readers = s_.readers(c);
+  const EditableSchedule::Readers &readers = s_.readers(c);
   state_.addWork(readers.size() / 64);
   IdleInterval widest;
   LiveProfile::Position width = 0, last = s_.position(s_.maker(c));
@@ -96,7 +96,7 @@ void Evictor::evictSiblings(const EvictOptions &o, int64_t excessBefore, double 
     if (std::find(extended.begin(), extended.begin() + i, s) != extended.begin() + i ||
         s_.instances(s).empty())
       continue;
-    const std::vector<StepId> users = s_.readers(s_.instances(s).front());
+    const EditableSchedule::Readers users = s_.readers(s_.instances(s).front());
     for (StepId user : users) {
       if (user == s_.end() || !s_.profile().isPlaced(user))
         continue;
@@ -131,7 +131,7 @@ bool Evictor::evictSibling(StepId user, uint32_t output, const EvictOptions &fir
   IdleInterval idle = widestInterval(c);
   if (!idle)
     return false;
-  const std::vector<StepId> &readers = s_.readers(c);
+  const EditableSchedule::Readers &readers = s_.readers(c);
   StepId from = idle.reader ? readers[idle.reader - 1] : user;
   return s_.position(readers[idle.reader]) - s_.position(from) >= kWide && makeAgain(idle, o);
 }

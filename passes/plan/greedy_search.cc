@@ -70,7 +70,7 @@ private:
   Offer bestOffer(StorageId s, double floor) {
     const EditableSchedule &schedule = state_.schedule();
     Offer best;
-    const std::vector<InstanceId> instances = schedule.instances(s);
+    const EditableSchedule::Instances instances = schedule.instances(s);
     for (InstanceId c : instances)
       for (uint32_t k = 0; k < schedule.readers(c).size(); ++k) {
         IdleInterval idle{c, k};

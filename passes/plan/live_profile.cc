@@ -39,6 +39,7 @@ void LiveProfile::spread(const std::vector<StepId> &order, const std::vector<int
   size_.assign(numChunks_, 0);
   durationOfChunk_.assign(withDurations_ ? numChunks_ : 0, 0);
   tree_.assign(2 * leaves_, {kEmpty, 0});
+  isStale_.assign(2 * leaves_, false);
   for (size_t i = 0; i < order.size(); ++i) {
     uint32_t chunk = static_cast<uint32_t>(i / kFill);
     uint32_t at = chunk * kChunk + size_[chunk]++;
@@ -105,7 +106,7 @@ void LiveProfile::makeRoom(uint32_t chunk) {
     }
     if (withDurations_)
       durationOfChunk_[c] = duration;
-    refreshChunk(c);
+    markChunk(c);
   }
   work_.done += scratchOrder_.size() * 2;
 }
@@ -126,7 +127,7 @@ void LiveProfile::insert(StepId step, StepId before, int64_t change, double dura
   live_[at] += change;
   positions_[step] = at;
   ++size_[chunk];
-  refreshChunk(chunk);
+  markChunk(chunk);
   if (!withDurations_)
     return;
   durations_.resize(positions_.size());
@@ -145,7 +146,7 @@ void LiveProfile::erase(StepId step) {
   if (withDurations_)
     durationOfChunk_[chunk] -= durations_[step];
   positions_[step] = kNowhere;
-  refreshChunk(chunk);
+  markChunk(chunk);
 }
 
 // --- Order
@@ -202,29 +203,41 @@ double LiveProfile::Clock::until(Position position) {
 
 // --- Live bytes
 
-// Sets a node's maximum from those below it; false if it is the same as before.
-bool LiveProfile::pull(uint32_t n) {
-  const int64_t most = std::max(tree_[2 * n].max, tree_[2 * n + 1].max) + tree_[n].add;
-  return std::exchange(tree_[n].max, most) != most;
+void LiveProfile::markChunk(uint32_t c) {
+  for (uint32_t n = leaves_ + c; n && !isStale_[n]; n >>= 1)
+    isStale_[n] = true;
+}
+
+// Brings the maxima below a stale node, and its own, up to date.
+void LiveProfile::refresh(uint32_t n) const {
+  isStale_[n] = false;
+  if (n >= leaves_)
+    return pullChunk(n - leaves_);
+  for (uint32_t child : {2 * n, 2 * n + 1})
+    if (isStale_[child])
+      refresh(child);
+  pull(n);
+}
+
+// Sets a node's maximum from those below it.
+void LiveProfile::pull(uint32_t n) const {
+  tree_[n].max = std::max(tree_[2 * n].max, tree_[2 * n + 1].max) + tree_[n].add;
 }
 
 // The same for a chunk.
-bool LiveProfile::pullChunk(uint32_t c) {
-  int64_t most = kEmpty;
-  for (uint32_t i = c * kChunk, e = i + size_[c]; i < e; ++i)
-    most = std::max(most, live_[i]);
-  Node &n = tree_[leaves_ + c];
-  most += n.add;
-  return std::exchange(n.max, most) != most;
-}
-
-// Where a maximum stays the same, so do all above it.
-void LiveProfile::refreshChunk(uint32_t c) {
-  if (!pullChunk(c))
-    return;
-  uint32_t n = leaves_ + c;
-  while ((n >>= 1) && pull(n)) {
+void LiveProfile::pullChunk(uint32_t c) const {
+  // Two maxima at a time, so that one need not wait for the other.
+  int64_t even = kEmpty, odd = kEmpty;
+  uint32_t i = c * kChunk;
+  const uint32_t end = i + size_[c];
+  for (; i + 1 < end; i += 2) {
+    even = std::max(even, live_[i]);
+    odd = std::max(odd, live_[i + 1]);
   }
+  if (i < end)
+    even = std::max(even, live_[i]);
+  Node &n = tree_[leaves_ + c];
+  n.max = std::max(even, odd) + n.add;
 }
 
 int64_t LiveProfile::above(uint32_t chunk) const {
@@ -238,7 +251,7 @@ void LiveProfile::add(StepId step, int64_t bytes) {
   if (bytes == 0)
     return;
   live_[positions_[step]] += bytes;
-  refreshChunk(positions_[step] / kChunk);
+  markChunk(positions_[step] / kChunk);
 }
 
 void LiveProfile::addBetween(StepId after, StepId before, int64_t bytes) {
@@ -263,12 +276,13 @@ void LiveProfile::addRange(Position from, Position to, int64_t b) {
   work_.done += leaves_ > kDeepTree ? 5 : 4;
   if (first == last) {
     part(first, from, to + 1);
-    return refreshChunk(first);
+    return markChunk(first);
   }
   part(first, from, (first + 1) * kChunk);
   part(last, last * kChunk, to + 1);
-  pullChunk(first);
-  pullChunk(last);
+  markChunk(first);
+  markChunk(last);
+  // Every node that is added to is below one on the way from the first or the last chunk up.
   uint32_t l = leaves_ + first + 1, r = leaves_ + last;
   for (; l < r; l >>= 1, r >>= 1) {
     if (l & 1) {
@@ -280,14 +294,6 @@ void LiveProfile::addRange(Position from, Position to, int64_t b) {
       tree_[r].add += b;
     }
   }
-  // Every node that was added to is below one on the way from the first or the last chunk up.
-  uint32_t left = (leaves_ + first) >> 1, right = (leaves_ + last) >> 1;
-  for (; left != right; left >>= 1, right >>= 1) {
-    pull(left);
-    pull(right);
-  }
-  for (; left && pull(left); left >>= 1) {
-  }
 }
 
 int64_t LiveProfile::liveAt(StepId r) const {
@@ -296,6 +302,7 @@ int64_t LiveProfile::liveAt(StepId r) const {
 }
 
 StepId LiveProfile::peakStep() const {
+  refresh();
   uint32_t n = 1;
   while (n < leaves_)
     n = tree_[2 * n].max >= tree_[2 * n + 1].max ? 2 * n : 2 * n + 1;
@@ -310,6 +317,8 @@ int64_t LiveProfile::maxBetween(StepId after, StepId before) const {
     return 0;
   uint32_t first = from / kChunk, last = to / kChunk;
   int64_t most = 0;
+  if (last > first + 1)
+    refresh();
   auto part = [&](uint32_t chunk, uint32_t i, uint32_t e) {
     e = std::min(e, chunk * kChunk + size_[chunk]);
     if (i >= e)

@@ -1,7 +1,9 @@
 // The order of the steps of a schedule under edits, and the live bytes by step.
 //
 // Steps are stored in chunks of a few dozen, below a tree of maxima. Inserting a step, erasing a
-// step and changing the live bytes of a range of steps each cost O(log n).
+// step and changing the live bytes of a range of steps each cost O(log n). They only mark the
+// maxima that they change; the next question for a maximum brings these up to date, once for all
+// the changes of a move.
 #pragma once
 
 #include "passes/plan/ids.h"
@@ -43,13 +45,16 @@ public:
   void addBetween(StepId after, StepId before, int64_t bytes); // both excluded
   void addAfter(StepId after, StepId through, int64_t bytes);  // `after` excluded
   int64_t liveAt(StepId r) const;
-  int64_t peak() const { return tree_[1].max; }
+  int64_t peak() const { return tree()[1].max; }
   StepId peakStep() const; // the first at the peak
   // The most live bytes after `after` and before `before`; 0 if no step is between them.
   int64_t maxBetween(StepId after, StepId before) const;
   // Divides the schedule into some hundreds of stretches and sums by how much the highest step of
   // each exceeds the budget. (The peak alone would not show that one of two equal hills is gone.)
-  int64_t excessOver(int64_t budget) const { return excessOver(budget, 1, 0); }
+  int64_t excessOver(int64_t budget) const {
+    refresh();
+    return excessOver(budget, 1, 0);
+  }
 
   // Sums durations from the first step on, position by position.
   class Clock {
@@ -78,9 +83,18 @@ private:
   void makeRoom(uint32_t chunk);
   void spread(const std::vector<StepId> &order, const std::vector<int64_t> &live);
   void addRange(Position from, Position to, int64_t bytes); // both included
-  void refreshChunk(uint32_t chunk);
-  bool pull(uint32_t node);
-  bool pullChunk(uint32_t chunk);
+  void markChunk(uint32_t chunk);
+  const std::vector<Node> &tree() const {
+    refresh();
+    return tree_;
+  }
+  void refresh() const {
+    if (isStale_[1])
+      refresh(1);
+  }
+  void refresh(uint32_t node) const;
+  void pull(uint32_t node) const;
+  void pullChunk(uint32_t chunk) const;
   int64_t above(uint32_t chunk) const;
   int64_t excessOver(int64_t budget, uint32_t node, int64_t above) const;
   int64_t excessInChunk(uint32_t chunk, int64_t budget) const;
@@ -94,7 +108,9 @@ private:
   std::vector<int64_t> live_;           // by position, without the additions stored in the tree
   std::vector<uint32_t> size_;          // by chunk
   std::vector<double> durationOfChunk_; // by chunk, with durations
-  std::vector<Node> tree_;              // of maxima; node 1 is the root
+  mutable std::vector<Node> tree_;      // of maxima; node 1 is the root
+  // By node: whether its maximum, and so those of all nodes above it, must be computed again.
+  mutable std::vector<char> isStale_;
   std::vector<StepId> scratchOrder_;
   std::vector<int64_t> scratchLive_;
 };

@@ -47,6 +47,9 @@ constexpr size_t kMoments = 24; // tried first
 constexpr size_t kBest = 3;     // the best of them, branched on
 constexpr size_t kFirstSteps = 120, kMoreSteps = 400, kBranchSteps = 60;
 constexpr uint64_t kStepsPerWork = 4;
+// From this many tasks on, single storages are small, and branching on them gains nothing. (On five
+// plans of ResNets, GPT-2 and recurrent nets at most 0.03 % of the bound.)
+constexpr size_t kManyTasks = 5000;
 
 // Tasks whose results may be evicted and rematerialized, in the order of first runs. They and their
 // storages are numbered anew.
@@ -205,7 +208,7 @@ public:
         now = best.prices;
       }
       average(step ? 0.1f : 1.f);
-      double norm = squaredNorm(now);
+      double norm = direct(now);
       if (norm <= 1e-20)
         break; // the prices are optimal
       move(now, length * (goal(best.cost, target) - best.cost) / norm);
@@ -267,28 +270,29 @@ private:
     meanOver_ += share * (over_ - meanOver_);
   }
 
-  float excess(uint32_t edge) const {
-    return meanRun_[c_.edges[edge].maker] - meanHave_[c_.edges[edge].storage];
-  }
-
   // The cost at which a step aims: a known cost, or a little above the proven bound.
   static double goal(double proven, double target) {
     return std::min(1.02 * target, proven + std::max(0.5 * proven, 0.02 * target));
   }
 
-  // The squared norm of the direction, over the prices that can follow it.
-  double squaredNorm(const Prices &p) const {
+  // Finds the direction of the prices. Returns its squared norm, over the prices that can follow
+  // it.
+  double direct(const Prices &p) {
     double sum = p.bytes > 0 || meanOver_ > 0 ? meanOver_ * meanOver_ : 0;
-    for (uint32_t x = 0; x < numEdges_; ++x)
-      if (float g = excess(x); g > 0 || p.chain[x] > 0)
+    direction_.resize(numEdges_);
+    for (uint32_t x = 0; x < numEdges_; ++x) {
+      const float g = meanRun_[c_.edges[x].maker] - meanHave_[c_.edges[x].storage];
+      direction_[x] = g;
+      if (g > 0 || p.chain[x] > 0)
         sum += g * g;
+    }
     return sum;
   }
 
   void move(Prices &p, double step) const {
     p.bytes = std::max(0.0, p.bytes + step * meanOver_);
     for (uint32_t x = 0; x < numEdges_; ++x)
-      p.chain[x] = std::max(0.f, p.chain[x] + float(step) * excess(x));
+      p.chain[x] = std::max(0.f, p.chain[x] + float(step) * direction_[x]);
   }
 
   static constexpr double kNever = 1e15; // more than any cost
@@ -304,6 +308,7 @@ private:
   std::vector<char> run_, have_, keep_; // have: kept or rematerialized
   double over_ = 0;
   std::vector<float> meanRun_, meanHave_, meanKeep_;
+  std::vector<float> direction_; // of the prices of `chain`
   double meanOver_ = 0;
 };
 
@@ -438,7 +443,8 @@ OverheadBound leastCost(const Problem &p, const Schedule &plan, int64_t budgetBy
       uint64_t until = done + (work > done ? (work - done) / (kBest - k) : 0);
       more.cost = std::max(more.cost, cost);
       price = m.pricePerByte(more.prices);
-      cost = branch(m, std::move(more), target, until, done);
+      cost =
+          n.tasks.size() < kManyTasks ? branch(m, std::move(more), target, until, done) : more.cost;
     }
     if (cost > most) {
       most = cost;

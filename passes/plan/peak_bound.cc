@@ -65,7 +65,7 @@ public:
   int64_t bytes(StorageId s) const { return bytes_[s]; }
   bool counts(StorageId s) const { return bytes_[s] > 0; }
   TaskId maker(StorageId s) const { return needs.storages[s].maker; }
-  const std::vector<StorageId> &reads(TaskId t) const { return tasks_[t].reads; }
+  const Needs::Reads &reads(TaskId t) const { return tasks_[t].reads; }
 
   // One bit for each task that may run only once (the 64 with the largest results; others count as
   // repeatable): the bit of `t` itself, and the bits of the tasks that it depends on.
@@ -94,7 +94,7 @@ public:
 
 private:
   struct TaskMoves {
-    std::vector<StorageId> reads; // those that count
+    Needs::Reads reads; // those that count
     uint64_t isOnce = 0, dependsOn = 0;
   };
 
@@ -171,12 +171,12 @@ public:
     bool isFound;
   };
 
-  Result need(std::vector<StorageId> set, int64_t floor, uint64_t work) {
+  Result need(const auto &storages, int64_t floor, uint64_t work) {
     reset();
     threshold_ = floor;
     uint64_t until = work_ + work;
-    std::sort(set.begin(), set.end());
-    set_ = std::move(set);
+    set_.assign(storages.begin(), storages.end());
+    std::sort(set_.begin(), set_.end());
     set_.erase(
         std::remove_if(set_.begin(), set_.end(), [&](StorageId s) { return !moves_.counts(s); }),
         set_.end());

@@ -20,11 +20,13 @@ constexpr double kPriced = 0.1;
 // The share of the work spent on one recursion over checkpoints, and how many sums of costs take as
 // long as one step of work; measured. Even with little effort, short chains are solved.
 constexpr double kChained = 0.02, kSumsPerWork = 40, kLeastSums = 3e7;
-// Where the problem is large, improvements end after one that gains less than this share of what the
-// plan adds. If those of the first series gain less than the second share in all, the second series
-// ends after its first start, unless that is cheaper already. (In some ten plans of ResNets, GPT-2
-// and recurrent nets of 7,000 to 120,000 nodes, no second series won from behind.)
-constexpr double kLeastGain = 5e-4, kLeastSeriesGain = 5e-3;
+// Where the problem is large, improvements end after one that gains less than this share of what
+// the plan adds, and each annealing ends after a quarter that does. If those of the first series
+// gain less than the second share in all, the second series ends after its first start, unless that
+// is cheaper already. It also ends after an improvement that leaves it behind the first series by
+// more than the third share, when that had had as many. (In some ten plans of ResNets, GPT-2 and
+// recurrent nets of 7,000 to 120,000 nodes, no second series won from behind.)
+constexpr double kLeastGain = 2e-3, kLeastSeriesGain = 5e-3, kMostBehind = 5e-3;
 // Streams of random numbers.
 constexpr uint64_t kFirstSeries = 0, kSecondSeries = 501, kImproved = 100, kLeastPeak = 200,
                    kNoDraws = 400, kFalling = 600;
@@ -90,8 +92,13 @@ Found PeakSearch::improved(const std::vector<TaskId> &tasks, int64_t budget, dou
   if (!s.fits())
     searchGreedily(s, {}, begin + work(share) / 2);
   Found found;
-  anneal(s, hot, begin + work(share), found);
+  anneal(s, hot, begin + work(share), leastGain(s), found);
   return found;
+}
+
+// A quarter of an annealing that gains less ends it.
+double PeakSearch::leastGain(const SearchState &s) const {
+  return g_.isLarge() ? kLeastGain * std::max(0.0, s.cost() - baseline_.cost) : 0;
 }
 
 // The tasks of a schedule without alternatives.
@@ -383,7 +390,7 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
     searchGreedily(s, start.greedy, begin + most);
     s.setBudget(budget);
     Found found;
-    anneal(s, start.hot, std::max(s.work(), begin) + work(slice) / 2, found);
+    anneal(s, start.hot, std::max(s.work(), begin) + work(slice) / 2, leastGain(s), found);
     best.offer(std::move(found));
     bestCost_ = best ? best.cost : 0;
     if (isSecond && best && best.cost >= settledCost_ && settledCost_ > 0)
@@ -399,15 +406,22 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
     const double added = best.cost - baseline_.cost;
     return added > 0 ? (before - best.cost) / added : 0;
   };
+  if (!isSecond)
+    improvedCosts_.clear();
   for (size_t i = 0; i < std::size(kHot) && !isStopped_ && best; ++i) {
     const double before = best.cost;
     best.offer(improved(best.tasks, budget, kHot[i], slice, stream + kImproved + i));
     bestCost_ = best.cost;
-    if (isLarge() && gainSince(before) < kLeastGain)
+    if (!g_.isLarge())
+      continue;
+    if (!isSecond)
+      improvedCosts_.push_back(best.cost);
+    if (gainSince(before) < kLeastGain ||
+        (isSecond && i < improvedCosts_.size() && gainSince(improvedCosts_[i]) < -kMostBehind))
       break;
   }
   if (!isSecond)
-    settledCost_ = isLarge() && best && gainSince(begun) < kLeastSeriesGain ? best.cost : 0;
+    settledCost_ = g_.isLarge() && best && gainSince(begun) < kLeastSeriesGain ? best.cost : 0;
   return best;
 }
 

@@ -41,8 +41,8 @@ public:
   // Lowers the peak as far as it can; no schedule has one below `lowestPeak`. Returns all schedules
   // met on the way, each with a lower peak than the one before.
   std::vector<Found> down(double share, int64_t lowestPeak);
-  // Schedules of lower and lower peaks that cost no more than `most`, each found from the one before
-  // by a short search.
+  // Schedules of lower and lower peaks that cost no more than `most`, each found from the one
+  // before by a short search.
   std::vector<Found> falling(double most);
   // Starts the reported progress anew: work done until now no longer counts.
   void restartProgress() { share_ = 0; }
@@ -50,8 +50,7 @@ public:
 private:
   // The same between steps that take long on large problems. (Small ones take none of the time that
   // a caller would save, and the first plan comes of these steps.)
-  bool goesOnIfLarge() { return isLarge() ? goesOn() : !isStopped_; }
-  bool isLarge() const { return g_.numOriginal >= 5000; }
+  bool goesOnIfLarge() { return g_.isLarge() ? goesOn() : !isStopped_; }
   bool mayReorder() const { return p_.order == Order::Free; }
   SearchState state(int64_t budget, uint64_t stream) const {
     return SearchState(g_, budget, o_.seed * 1000 + stream, mayReorder(), o_.isSegment);
@@ -74,6 +73,7 @@ private:
   Found nested(int64_t budget, bool isFirstEnough);
   std::vector<Found> nestedDown(int64_t lowestPeak, int64_t peak);
   void follow(SearchState &s, double share);
+  double leastGain(const SearchState &s) const;
 
   const Problem &p_;
   const SearchOptions &o_;
@@ -86,6 +86,7 @@ private:
   // What the first series found, if the problem is large and improving its best start hardly led
   // further; else 0.
   double settledCost_ = 0;
+  std::vector<double> improvedCosts_; // what it had found after each improvement, likewise
   double share_ = 0, bestCost_ = 0;
   // Schedules made without a search: from checkpoints of segments, and for prices of memory.
   std::vector<Found> drafts_;

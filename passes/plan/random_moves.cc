@@ -16,7 +16,7 @@ constexpr size_t kPerLook = 16384;
 // --- Repeated steps
 
 StepId RandomMoves::randomRepeat(TaskId t) {
-  const std::vector<InstanceId> &instances = edits_.instancesOfSteps(t);
+  const EditableSchedule::Instances &instances = edits_.instancesOfSteps(t);
   return s_.maker(instances[1 + random_.below(instances.size() - 1)]);
 }
 
@@ -92,7 +92,7 @@ TaskId RandomMoves::nearbyRepeated(TaskId t) {
 }
 
 bool RandomMoves::canRun(TaskId t, StepId before) const {
-  const std::vector<StorageId> &reads = g_.tasks[t].reads;
+  const StorageGraph::Reads &reads = g_.tasks[t].reads;
   return mayStand(s_, t, before) && std::all_of(reads.begin(), reads.end(), [&](StorageId s) {
            return bool(s_.newestBefore(s, before));
          });
@@ -104,7 +104,7 @@ void RandomMoves::hoistReaders(StepId r) {
     InstanceId old = s_.newestBefore(s_.storageOf(c), r);
     if (!old)
       continue;
-    const std::vector<StepId> readers = s_.readers(c);
+    const EditableSchedule::Readers readers = s_.readers(c);
     for (StepId reader : readers) {
       if (reader == s_.end() || edits_.numSteps(s_.taskOf(reader)) != 1)
         continue;
@@ -155,7 +155,7 @@ bool RandomMoves::widen(const IdleInterval &idle) {
       break;
     edits_.remove(last);
     edits_.removeUnread();
-    const std::vector<InstanceId> &left = s_.instances(s);
+    const EditableSchedule::Instances &left = s_.instances(s);
     if (std::find(left.begin(), left.end(), idle.instance) == left.end() ||
         idle.reader >= s_.readers(idle.instance).size())
       return false;
@@ -220,7 +220,7 @@ bool RandomMoves::moveCheckpoint(double costLimit) {
 bool RandomMoves::evictOne(double costLimit) {
   if (state_.candidates().empty())
     return false;
-  const std::vector<InstanceId> &instances =
+  const EditableSchedule::Instances &instances =
       s_.instances(state_.candidates()[random_.below(state_.candidates().size())]);
   if (instances.empty()) // nothing that runs reads it
     return false;
@@ -242,7 +242,7 @@ bool RandomMoves::shiftStep() {
   if (first == g_.tasks.size())
     return false;
   const TaskId t(first + random_.below(g_.tasks.size() - first));
-  const std::vector<InstanceId> &instances = s_.instances(g_.tasks[t].firstMade);
+  const EditableSchedule::Instances &instances = s_.instances(g_.tasks[t].firstMade);
   if (instances.empty())
     return false;
   StepId r = s_.maker(instances[random_.below(instances.size())]);
@@ -289,7 +289,7 @@ bool RandomMoves::exchangeForm() {
   if (g_.tasks[form].transfer != StorageGraph::Task::Transfer::None ||
       g_.storages[made].maker == form)
     return false;
-  const std::vector<InstanceId> &instances = s_.instances(made);
+  const EditableSchedule::Instances &instances = s_.instances(made);
   if (instances.empty()) // nothing that runs reads it
     return false;
   StepId r = s_.maker(instances[random_.below(instances.size())]);
@@ -309,7 +309,8 @@ bool RandomMoves::exchangeForm() {
 
 // The eviction with the largest fall of the excess for its cost, of a few at the peak.
 std::vector<EditLog::Edit> RandomMoves::bestAtPeak(int64_t excessBefore, double costLimit) {
-  constexpr int kTries = 10;
+  // On a large graph, more rounds gain more than a better choice in each.
+  const int numTries = g_.isLarge() ? 4 : 10;
   const double costBefore = state_.cost();
   std::vector<EditLog::Edit> best;
   double bestScore = 0;
@@ -318,7 +319,7 @@ std::vector<EditLog::Edit> RandomMoves::bestAtPeak(int64_t excessBefore, double 
   o.isGreedy = random_.chance(0.7);
   const size_t logSize = edits_.size();
   const StepId peak = s_.profile().peakStep();
-  for (int attempt = 0, tried = 0; attempt < 8 * kTries && tried < kTries; ++attempt) {
+  for (int attempt = 0, tried = 0; attempt < 8 * numTries && tried < numTries; ++attempt) {
     state_.addWork(1 + state_.candidates().size() / kPerLook);
     IdleInterval idle = randomIntervalAt(peak);
     if (!idle)

@@ -105,7 +105,7 @@ bool Rematerializer::recompute(TaskId t, StepId before, const EvictOptions &o, i
   return s_.stepCost() <= o.costLimit;
 }
 
-bool Rematerializer::provideAll(const std::vector<StorageId> &reads, StepId before,
+bool Rematerializer::provideAll(const StorageGraph::Reads &reads, StepId before,
                                 const EvictOptions &o, int depth) {
   return std::all_of(reads.begin(), reads.end(),
                      [&](StorageId s) { return provideOperand(s, before, o, depth); });
@@ -138,7 +138,7 @@ bool Rematerializer::provideOperand(StorageId s, StepId before, const EvictOptio
 // operands are live beyond that or have no instance, otherwise right after their last use.
 bool Rematerializer::makeHelper(StorageId s, StepId before, const EvictOptions &o, int depth) {
   const TaskId t = g_.storages[s].maker;
-  const std::vector<StorageId> &reads = g_.tasks[t].reads;
+  const StorageGraph::Reads &reads = g_.tasks[t].reads;
   const bool isHere = std::all_of(reads.begin(), reads.end(), [&](StorageId read) {
     InstanceId c = s_.newestBefore(read, before);
     return !c || s_.isBefore(before, s_.lastUse(c));

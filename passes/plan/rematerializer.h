@@ -64,7 +64,7 @@ private:
   StepId insertAtLastUse(TaskId t, StepId before);
   double helpersCost(TaskId form, StepId before) const;
   double costInstead(StorageId s, StepId reader, const EvictOptions &o);
-  bool provideAll(const std::vector<StorageId> &reads, StepId before, const EvictOptions &o,
+  bool provideAll(const StorageGraph::Reads &reads, StepId before, const EvictOptions &o,
                   int depth);
   bool provideOperand(StorageId s, StepId before, const EvictOptions &o, int depth);
   bool makeHelper(StorageId s, StepId before, const EvictOptions &o, int depth);

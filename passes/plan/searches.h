@@ -46,8 +46,9 @@ struct Found {
 // few repeated steps and evicts other storages until the budget is met again (ruin and recreate;
 // Schrimpf et al., 2000), and evicts, removes and moves single steps. `hot` is the first
 // temperature, as a share of the mean cost of a task that might be repeated. Keeps the best
-// schedule in `found`.
-void anneal(SearchState &state, double hot, uint64_t untilWork, Found &found);
+// schedule in `found`. Ends early after a quarter of the work that lowers the best cost by less
+// than `leastGain` (microseconds).
+void anneal(SearchState &state, double hot, uint64_t untilWork, double leastGain, Found &found);
 // Only the first part of `anneal`: until the budget is met.
 void annealToBudget(SearchState &state, uint64_t untilWork);
 

@@ -8,6 +8,7 @@ namespace {
 
 constexpr double kCold = 0.003; // the last temperature
 constexpr double kFewSteps = 8; // of mean cost; one move above the budget may always add them
+constexpr int kParts = 4;       // of the work; after each, the gain tells whether to go on
 
 class Annealing {
 public:
@@ -26,12 +27,20 @@ public:
       moveToBudget();
   }
 
-  void run() {
+  void run(double leastGain) {
     toBudget();
     start_ = state_.work(); // the cooling begins here
     found_.offer(state_);
-    while (!state_.isOver(until_))
+    double before = found_.cost;
+    for (int part = 1; !state_.isOver(until_);) {
       moveWithin();
+      if (progress() * kParts < part)
+        continue;
+      if (before - found_.cost < leastGain)
+        break;
+      before = found_.cost;
+      ++part;
+    }
   }
 
 private:
@@ -116,8 +125,8 @@ private:
 
 } // namespace
 
-void anneal(SearchState &state, double hot, uint64_t untilWork, Found &found) {
-  Annealing(state, hot, untilWork, found).run();
+void anneal(SearchState &state, double hot, uint64_t untilWork, double leastGain, Found &found) {
+  Annealing(state, hot, untilWork, found).run(leastGain);
 }
 
 void annealToBudget(SearchState &state, uint64_t untilWork) {

@@ -44,7 +44,7 @@ StepRange rangeOf(const EditableSchedule &s, StepId r) {
   StepRange range{0, s.position(s.end())};
   auto after = [&](StepId x) { range.low = std::max(range.low, s.position(x) + 1); };
   auto before = [&](StepId x) { range.high = std::min(range.high, s.position(x)); };
-  const std::vector<StorageId> &reads = s.task(r).reads;
+  const StorageGraph::Reads &reads = s.task(r).reads;
   for (uint32_t k = 0; k < reads.size(); ++k) {
     after(s.maker(s.read(r, k)));
     if (InstanceId next = s.oldestAfter(reads[k], r))

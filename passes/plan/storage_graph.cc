@@ -59,7 +59,7 @@ void StorageGraph::addAlternatives() {
 void StorageGraph::findSpared() {
   isSpared_.resize(storages.size());
   for (const auto &[own, form] : forms_) {
-    const std::vector<StorageId> &reads = tasks[form].reads;
+    const Reads &reads = tasks[form].reads;
     for (StorageId s : tasks[own].reads)
       isSpared_[s] |= std::find(reads.begin(), reads.end(), s) == reads.end();
   }
@@ -182,7 +182,7 @@ void StorageGraph::addPrefetch(OpIndex wait, std::vector<TaskId> &offloads) {
   prefetch.transfer = Task::Transfer::Prefetch;
   prefetch.transferTime = from.transferTime;
   prefetch.isBackward = from.phase != OpPhase::Forward || last.phase != OpPhase::Forward;
-  prefetch.reads = {tasks[offloads[hostWait]].firstMade};
+  prefetch.reads.push_back(tasks[offloads[hostWait]].firstMade);
   tasks.push_back(std::move(prefetch));
   hasTransfers = true;
 }

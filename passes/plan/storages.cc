@@ -28,8 +28,8 @@ std::vector<char> neededOps(const Problem &p) {
   return needed;
 }
 
-std::vector<StorageId> Storages::readsOf(const Problem &p, const Op &op) const {
-  std::vector<StorageId> reads;
+Storages::Reads Storages::readsOf(const Problem &p, const Op &op) const {
+  Reads reads;
   metAt_.resize(storages.size(), 0);
   ++numCalls_;
   auto add = [&](StorageId s) {
@@ -44,9 +44,9 @@ std::vector<StorageId> Storages::readsOf(const Problem &p, const Op &op) const {
   return reads;
 }
 
-std::vector<Storages::Task::Donation> Storages::donationsOf(const Problem &p, const Op &op,
-                                                            StorageId firstMade) const {
-  std::vector<Task::Donation> donations;
+Storages::Task::Donations Storages::donationsOf(const Problem &p, const Op &op,
+                                                StorageId firstMade) const {
+  Task::Donations donations;
   for (const Op::Donation &d : op.donations) {
     StorageId read = storageOf(p, op.inputs[d.input]), made = firstMade + d.output;
     if (read && storages[read].bytes >= storages[made].bytes)
@@ -61,7 +61,7 @@ Storages::Storages(const Problem &p, Views views)
     const Op &op = p.ops[i];
     if (op.isPinned || !needed_[i])
       continue;
-    std::vector<StorageId> reads = readsOf(p, op);
+    Reads reads = readsOf(p, op);
     if (op.isView()) {
       firstOf_[i] = storageOf(p, op.inputs[op.viewOf]);
       if (views == Views::NeedAll) {

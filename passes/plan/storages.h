@@ -5,6 +5,7 @@
 
 #include "passes/plan/ids.h"
 #include "passes/plan/problem.h"
+#include "passes/plan/small_vector.h"
 
 namespace isthmus::plan {
 
@@ -12,6 +13,7 @@ namespace isthmus::plan {
 std::vector<char> neededOps(const Problem &p);
 
 struct Storages {
+  using Reads = SmallVector<StorageId, 4>; // most ops read no more
   struct Storage {
     int64_t bytes = 0;
     TaskId maker = TaskId(0);
@@ -19,26 +21,28 @@ struct Storages {
     bool hasOneInstance = false; // a view of it may not run again
   };
 
-  // An op of the problem that is no view.
-  struct Task {
-    OpIndex source = 0; // of Problem::ops
+  // An op of the problem that is no view. What an edit of a schedule looks at is in the first cache
+  // line.
+  struct alignas(64) Task {
+    Reads reads; // each listed once
     double cost = 0;
-    int64_t workspace = 0;
-    bool mayRepeat = true;
-    bool isBackward = false;
-    std::vector<StorageId> reads; // each listed once
     StorageId firstMade = StorageId(0);
     uint32_t numMade = 0;
-    struct Donation {
-      StorageId made, read;
-    };
-    std::vector<Donation> donations; // `made` is no larger than `read`
-
+    bool mayRepeat = true;
+    bool isBackward = false;
     // A transfer is one task. An offload stands at the place of its wait and makes a storage of 0
     // bytes, which stands for the host's memory; a prefetch stands at the place of its start.
     // `source` is the op at that place.
     enum class Transfer : uint8_t { None, Offload, Prefetch };
     Transfer transfer = Transfer::None;
+    int64_t workspace = 0;
+    struct Donation {
+      StorageId made, read;
+    };
+    using Donations = SmallVector<Donation, 1>;
+    Donations donations; // `made` is no larger than `read`
+
+    OpIndex source = 0; // of Problem::ops
     double transferTime = 0;
     OpIndex otherEnd = 0; // of Problem::ops
 
@@ -61,18 +65,18 @@ protected:
     return firstOf_[r.op] ? firstOf_[r.op] + (p.ops[r.op].isView() ? 0 : r.output) : StorageId();
   }
   // All storages that the op reads, each once.
-  std::vector<StorageId> readsOf(const Problem &p, const Op &op) const;
+  Reads readsOf(const Problem &p, const Op &op) const;
   // Donations to the op's outputs; `firstMade` is the storage of the first output.
-  std::vector<Task::Donation> donationsOf(const Problem &p, const Op &op,
-                                          StorageId firstMade) const;
+  Task::Donations donationsOf(const Problem &p, const Op &op, StorageId firstMade) const;
 
   // By storage: the number of the last call of `readsOf` that met it; and the number of calls.
   mutable IdVector<StorageId, uint32_t> metAt_;
   mutable uint32_t numCalls_ = 0;
 
-  std::vector<char> needed_;                    // by Problem::ops
-  std::vector<StorageId> firstOf_;              // by op: its first storage, or its view's
-  std::vector<std::vector<StorageId>> touches_; // by view: the other storages that its readers need
+  std::vector<char> needed_;       // by Problem::ops
+  std::vector<StorageId> firstOf_; // by op: its first storage, or its view's
+  // By view: the other storages that its readers need.
+  std::vector<Reads> touches_;
 };
 
 } // namespace isthmus::plan

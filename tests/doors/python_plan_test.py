@@ -1,8 +1,10 @@
 """Tests problems and plans in Python: results, messages for wrong input, progress, and the interruption of a search."""
 
 import ast
+import contextlib
 import copy
 import ctypes
+import gc
 import gzip
 import json
 import multiprocessing
@@ -16,6 +18,7 @@ import tempfile
 import threading
 import time
 import unittest
+import weakref
 
 import isthmus
 import joint_graphs
@@ -590,6 +593,20 @@ print("leaving")
         for how in "reporting", "silent":
             done = subprocess.run([sys.executable, "-c", program, how], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "leaving\n", ""), how)
+
+    def test_an_error_does_not_hold_what_its_callers_hold(self):
+        class Held:
+            pass
+
+        def refused():
+            held = Held()
+            with contextlib.suppress(isthmus.CannotBeMet):
+                isthmus.plan(chain(20), 1, effort=0.01)
+            return weakref.ref(held)
+
+        gc.disable()
+        self.addCleanup(gc.enable)
+        self.assertIsNone(refused()())
 
     def test_what_is_planned_at_exit_is_planned(self):
         program = """

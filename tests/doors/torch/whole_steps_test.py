@@ -11,6 +11,7 @@ import command  # noqa: E402
 command.with_python_of_torch()
 
 import contextlib  # noqa: E402
+import gc  # noqa: E402
 import tempfile  # noqa: E402
 import threading  # noqa: E402
 import unittest  # noqa: E402
@@ -333,6 +334,18 @@ class WholeSteps(unittest.TestCase):
             self.assertRegex(str(caught.exception), r"forward \(.*whole_steps_test\.py:\d+\)")
         with self.assertRaisesRegex(isthmus.CannotBeMet, r"outside of the graphs, .*whole_steps_test\.py:\d+\), .* of it by aten::cross_entropy_loss"):
             Training(*PROGRAMS["an eager loss"], self.plain(Language) * 7 // 10).measured()
+
+    def test_errors_hold_no_frames(self):
+        """What a refusal would hold, such as logits, is freed when the program goes on, not when Python collects garbage."""
+        gc.collect()
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for strict in True, False:
+            with contextlib.suppress(isthmus.CannotBeMet), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                Training(*PROGRAMS["an eager loss"], "5%", strict=strict).measured()
+            errors = [o for o in gc.get_objects() if issubclass(type(o), isthmus.Error)]
+            self.assertEqual([str(e) for e in errors if e.__traceback__ is not None], [])
 
     def test_what_is_compiled_in_part_is_named(self):
         with self.assertRaises(isthmus.CannotBeMet) as caught:

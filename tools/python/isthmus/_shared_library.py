@@ -129,7 +129,10 @@ class SharedLibrary:
         raised = self._error(status, error)
         if status == _CANNOT_BE_MET and made:
             raised.made = Handle(made, self._functions[free])  # type: ignore[attr-defined]
-        raise raised
+        try:
+            raise raised
+        finally:
+            del raised  # errors.CannotBeMet.having says why
 
     def _error(self, status: int, error: c_void_p) -> errors.Error:
         message = self._functions["error_message"](error)

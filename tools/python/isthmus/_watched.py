@@ -54,9 +54,17 @@ class Watched(Generic[T]):
             self.wait(_CANCEL_SECONDS)  # if the library needs longer, it ends later, by itself
             raise
         self._worker.join()
-        if self._error is not None:
-            raise self._error
+        self._raise()
         return self._result[0]
+
+    def _raise(self) -> None:
+        """Raises what the body raised, if anything, and keeps none of it (`CannotBeMet.having` says why)."""
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error
 
     def _starts(self) -> bool:
         """Whether the worker runs now. Python 3.12 starts no threads for what was registered to be done at its exit."""
@@ -79,8 +87,7 @@ class Watched(Generic[T]):
         try:
             return self._body(_library.Progress(0 if self._progress is None else goes_on), ctypes.pointer(self._is_cancelled))
         finally:
-            if self._error is not None:
-                raise self._error
+            self._raise()
 
     def cancel(self) -> None:
         self._is_cancelled.value = 1

@@ -23,6 +23,14 @@ class CannotBeMet(Error):
     plan: Any = None  # an isthmus.Plan; its module imports this one
     report: dict[str, Any] | None = None
 
+    @classmethod
+    def having(cls, why: str, plan: Any) -> CannotBeMet:
+        """Returns an error to be raised where it is made. A frame that holds the error that it raises, in a variable or in an object, holds itself by
+        the traceback, and with itself all tensors of its callers, until Python collects garbage."""
+        made = cls(why)
+        made.plan = plan
+        return made
+
 
 class Unsupported(Error, NotImplementedError):
     """The input is valid, but not supported."""

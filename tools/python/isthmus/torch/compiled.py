@@ -244,8 +244,7 @@ class Compiled:
             self.first = self._again(_ByItself(self, True, self.has_others))[0]
         except BaseException as e:
             self._planned_for, self.part, self.unmet = before
-            inner = getattr(e, "inner_exception", e)
-            raise inner from None
+            raise getattr(e, "inner_exception", e) from None
         return self._remember()
 
     def _remember(self) -> _Planned:

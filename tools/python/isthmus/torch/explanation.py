@@ -232,7 +232,10 @@ def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partition: Callab
         error = getattr(e, "inner_exception", e)
     finally:
         torch._dynamo.reset()
-    raise error.with_traceback(None) if isinstance(error, Error) else error from None
+    try:
+        raise error.with_traceback(None) if isinstance(error, Error) else error from None
+    finally:
+        del error  # which holds this frame
 
 
 def _explained(made: Made, prices: bool, options: Options) -> GraphExplanation:

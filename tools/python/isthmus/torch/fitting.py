@@ -51,6 +51,9 @@ def _plainly(call: Callable[..., Any]) -> Callable[..., Any]:
             error = getattr(e, "inner_exception", e)
             if not isinstance(error, Error):
                 raise
-        raise error.with_traceback(None) from None
+        try:
+            raise error.with_traceback(None) from None
+        finally:
+            del error  # which holds this frame
 
     return called

@@ -105,9 +105,8 @@ class Search:
     def refusal(self, error: CannotBeMet) -> CannotBeMet:
         plan = error.plan
         least, whole = self._least(plan), self.whole_bytes
-        made = CannotBeMet(f"{self._why_unmet(error)}; {self.options.next_to_ask(least, whole, plan.figures.recompute_overhead)}")
-        made.plan = plan
-        return made
+        why = f"{self._why_unmet(error)}; {self.options.next_to_ask(least, whole, plan.figures.recompute_overhead)}"
+        return CannotBeMet.having(why, plan)
 
     def _least(self, plan: Plan) -> int:
         assert plan.figures.smallest_peak_bytes is not None

@@ -28,7 +28,8 @@ class Notices:
     def raise_again(self, function: object) -> None:
         """Raises what steps were refused for that began with a call of this function."""
         if function in self._refused:
-            raise self._refused[function]
+            kept = self._refused[function]
+            raise CannotBeMet.having(str(kept), kept.plan)
 
     def refuse(self, step: Step, error: CannotBeMet) -> None:
         """Raises the error, or has all ranks raise it at the end of a later step; if not strict, warns."""
@@ -53,8 +54,8 @@ class Notices:
     def _raise(self, step: Step, error: CannotBeMet) -> None:
         """Raises the error, now and at each later step until something is compiled."""
         step.stop_watching()
-        self._refused[step.function] = error
-        raise error
+        self._refused[step.function] = CannotBeMet.having(str(error), error.plan)
+        raise CannotBeMet.having(str(error), error.plan)
 
     def warn_once(self, text: str) -> None:
         kind = text.partition(":")[0]

@@ -348,9 +348,7 @@ class StepProblem:
             if excess <= 0:
                 return whole
             wanted = max(0, int(wanted) - excess)
-        error = CannotBeMet("the plan of the whole step could not be divided between its graphs within the budget")
-        error.plan = whole
-        raise error
+        raise CannotBeMet.having("the plan of the whole step could not be divided between its graphs within the budget", whole)
 
     def divide(self, schedule: Sequence[int]) -> list[Schedule]:
         forward: list[list[int]] = [[] for _ in self.parts]

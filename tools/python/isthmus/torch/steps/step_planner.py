@@ -238,6 +238,4 @@ class _Planning:
             if not self.options.strict:
                 self.warn(why)
                 return step.joined(step.divide(e.plan.schedule))
-            error = CannotBeMet(why)
-            error.plan = e.plan
-            raise error from None
+            raise CannotBeMet.having(why, e.plan) from None
