@@ -25,7 +25,7 @@ _OPS_PER_EFFORT = 4000
 # taken if it costs at most this share of the step above the bound on all plans; near the least peak a short search may find one that costs twice as much.
 _FIRST_EFFORT = 0.15
 _OPS_PER_FIRST_EFFORT = 12000
-_NEAR_BOUND = 0.05
+_NEAR_BOUND = 0.01
 _WAYS = {"recompute", "fetch", "chunk"}
 
 
