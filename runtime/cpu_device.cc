@@ -35,7 +35,7 @@ InstructionSet instructionSet() {
 int defaultThreads() {
   const char *asked = std::getenv("OMP_NUM_THREADS");
   const int threads = asked ? std::atoi(asked) : 0;
-  return threads > 0 ? threads : availableCores();
+  return threads > 0 ? threads : std::min(availableCores(), omp_get_num_procs());
 }
 
 class CpuDevice : public Device {
