@@ -111,7 +111,7 @@ std::vector<ControlGroup> groupsOf(llvm::StringRef controller, const std::string
       continue;
     // A path outside of what is mounted is one that the container does not see.
     llvm::StringRef below = *path;
-    if (m->root != "/" && !below.consume_front(m->root))
+    if ((m->root != "/" && !below.consume_front(m->root)) || !below.startswith("/"))
       below = "";
     for (below = below.rtrim('/');; below = below.rsplit('/').first) {
       groups.push_back(

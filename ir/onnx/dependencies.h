@@ -6,7 +6,7 @@
 
 namespace isthmus::onnx_import {
 
-// `v` (`name` in the model) as it is for the given inputs, with a note for each of them. The graph
+// `v` as it is for the given inputs, with a note for each of them. The graph
 // computes from its inputs all the same: only what depends on this value is settled. Null if `v`
 // depends on anything else; `why` is then the rest of the message "expects '...' to be known at
 // import, but".

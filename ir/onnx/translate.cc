@@ -1,6 +1,5 @@
 #include "ir/onnx/translate.h"
 
-#include "ir/onnx/dependencies.h"
 #include "ir/onnx/rows.h"
 
 namespace isthmus::onnx_import {

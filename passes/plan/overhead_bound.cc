@@ -47,9 +47,6 @@ constexpr size_t kMoments = 24; // tried first
 constexpr size_t kBest = 3;     // the best of them, branched on
 constexpr size_t kFirstSteps = 120, kMoreSteps = 400, kBranchSteps = 60;
 constexpr uint64_t kStepsPerWork = 4;
-// From this many tasks on, single storages are small, and branching on them gains nothing. (On five
-// plans of ResNets, GPT-2 and recurrent nets at most 0.03 % of the bound.)
-constexpr size_t kManyTasks = 5000;
 
 // Tasks whose results may be evicted and rematerialized, in the order of first runs. They and their
 // storages are numbered anew.
@@ -443,6 +440,8 @@ OverheadBound leastCost(const Problem &p, const Schedule &plan, int64_t budgetBy
       uint64_t until = done + (work > done ? (work - done) / (kBest - k) : 0);
       more.cost = std::max(more.cost, cost);
       price = m.pricePerByte(more.prices);
+      // Of many tasks single storages are small, and branching on them gains nothing. (On five
+      // plans of ResNets, GPT-2 and recurrent nets at most 0.03 % of the bound.)
       cost =
           n.tasks.size() < kManyTasks ? branch(m, std::move(more), target, until, done) : more.cost;
     }

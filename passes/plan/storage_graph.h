@@ -22,8 +22,7 @@ struct StorageGraph : Storages {
   TaskId firstBackward;     // none if there is no backward task
   bool hasTransfers = false;
 
-  // Whether searches must be content with less work at each place.
-  bool isLarge() const { return numOriginal >= 5000; }
+  bool isLarge() const { return numOriginal >= kManyTasks; }
   bool hasAlternatives() const { return tasks.size() > numOriginal; }
   bool isAlternative(TaskId t) const { return t.index >= numOriginal; }
   // The alternatives that may make another instance of the storage.

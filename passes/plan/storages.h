@@ -9,6 +9,9 @@
 
 namespace isthmus::plan {
 
+// From this many tasks on, searches and bounds do less work at each place.
+constexpr size_t kManyTasks = 5000;
+
 // By op: whether the outputs, forward outputs included, need it.
 std::vector<char> neededOps(const Problem &p);
 

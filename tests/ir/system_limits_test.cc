@@ -42,6 +42,13 @@ protected:
               " /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
               "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
   }
+  // What a group may have of memory and what it has, in a folder of either version.
+  void memory(const std::string &folder, const std::string &limit, const std::string &used) {
+    const bool isUnified = folder.rfind("/memory", 0) != 0;
+    const std::string at = "/sys/fs/cgroup" + folder + "/memory.";
+    write(at + (isUnified ? "max" : "limit_in_bytes"), limit + "\n");
+    write(at + (isUnified ? "current" : "usage_in_bytes"), used + "\n");
+  }
   std::string root_ = testing::TempDir() + "/limits";
 };
 
@@ -60,8 +67,7 @@ TEST_F(Limits, NothingIsTold) {
 
 TEST_F(Limits, AContainerSeesItsOwnGroupAtTheTop) {
   unified("/", "/");
-  write("/sys/fs/cgroup/memory.max", "209715200\n");
-  write("/sys/fs/cgroup/memory.current", "62914560\n");
+  memory("", "209715200", "62914560");
   write("/sys/fs/cgroup/memory.stat",
         "anon 52428800\nfile 10485760\ninactive_file 6291456\nactive_file 4194304\n");
   write("/sys/fs/cgroup/cpu.max", "100000 100000\n");
@@ -73,12 +79,9 @@ TEST_F(Limits, AContainerSeesItsOwnGroupAtTheTop) {
 
 TEST_F(Limits, TheLeastOfNestedGroupsCounts) {
   unified("/", "/slurm/job_7/step_0");
-  write("/sys/fs/cgroup/slurm/job_7/step_0/memory.max", "max\n");
-  write("/sys/fs/cgroup/slurm/job_7/step_0/memory.current", "1048576\n");
-  write("/sys/fs/cgroup/slurm/job_7/memory.max", "1073741824\n");
-  write("/sys/fs/cgroup/slurm/job_7/memory.current", "1048576\n");
-  write("/sys/fs/cgroup/slurm/memory.max", "2147483648\n");
-  write("/sys/fs/cgroup/slurm/memory.current", "2146435072\n");
+  memory("/slurm/job_7/step_0", "max", "1048576");
+  memory("/slurm/job_7", "1073741824", "1048576");
+  memory("/slurm", "2147483648", "2146435072");
   write("/sys/fs/cgroup/slurm/job_7/step_0/cpu.max", "max 100000\n");
   write("/sys/fs/cgroup/slurm/cpu.max", "50000 100000\n");
   // Of the outer group others have taken all but one MiB.
@@ -94,12 +97,10 @@ TEST_F(Limits, WhatWasPromisedIsNotFree) {
 
 TEST_F(Limits, OfVersionOne) {
   separate("/", "/job");
-  write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "104857600\n");
-  write("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "4194304\n");
+  memory("/memory/job", "104857600", "4194304");
   write("/sys/fs/cgroup/memory/job/memory.stat",
         "inactive_file 1\ntotal_inactive_file 1048576\ntotal_active_file 1048576\n");
-  write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-  write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "4294967296\n");
+  memory("/memory", "9223372036854771712", "4294967296");
   write("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "30000\n");
   write("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
   write("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
@@ -113,15 +114,20 @@ TEST_F(Limits, OfVersionOne) {
 // container's.
 TEST_F(Limits, AContainerOfVersionOneSeesTheHostsPaths) {
   separate("/docker/12ab", "/docker/12ab");
-  write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "104857600\n");
-  write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "0\n");
+  memory("/memory", "104857600", "0");
+  EXPECT_EQ(availableMemory(0, root_).bytes, 104857600);
+}
+
+// A neighbour's name may begin with that of the group that is mounted.
+TEST_F(Limits, AGroupBesideTheOneThatIsMounted) {
+  separate("/docker/12ab", "/docker/12abcd/x");
+  memory("/memory", "104857600", "0");
   EXPECT_EQ(availableMemory(0, root_).bytes, 104857600);
 }
 
 TEST_F(Limits, AGroupThatHasTakenTooMuchHasNothingLeft) {
   unified("/", "/");
-  write("/sys/fs/cgroup/memory.max", "1048576\n");
-  write("/sys/fs/cgroup/memory.current", "2097152\n");
+  memory("", "1048576", "2097152");
   EXPECT_EQ(availableMemory(0, root_).bytes, 0);
 }
 
