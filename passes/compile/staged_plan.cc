@@ -8,6 +8,7 @@
 #include "passes/plan/bound.h"
 #include "passes/rewrite/rematerialize.h"
 #include "passes/stages/checkpoint_mode.h"
+#include "passes/stages/early_recomputation.h"
 #include "passes/stages/messages.h"
 #include "passes/stages/place_problem.h"
 #include "llvm/ADT/STLExtras.h"
@@ -33,6 +34,8 @@ struct OrderedStep {
   Graph graph; // with messages
   GraphProblem problem;
   std::vector<PlaceProblem> places;
+  size_t number = 0;  // in ordersToTry
+  double seconds = 0; // of the step without a plan, which takes the least
 };
 
 // A plan of all devices: schedules, and what they need and take.
@@ -63,7 +66,6 @@ public:
   llvm::Expected<StagedPlan> run() {
     if (llvm::Error e = findBest())
       return e;
-    out_.lowestPeak = lowestPeak();
     out_.graph = std::move(best_->rewritten);
     out_.graph.record.target = target_.name;
     out_.graph.record.policy = best_->by();
@@ -147,15 +149,35 @@ private:
       options.budgetBytes = limit;
       options.smallest = limits.isSmallest;
       const std::string key = keyOf(place.problem);
-      auto known = plans_.find({key, limit});
-      if (known == plans_.end())
-        known = plans_.emplace(std::make_pair(key, limit), planArena(place.problem, options).plan)
-                    .first;
+      const auto [known, isNew] = plans_.try_emplace({key, limit});
+      if (isNew)
+        known->second =
+            withEarlyRecomputation(step, place, planArena(place.problem, options).plan, limit);
       c.plans.push_back(known->second);
     }
     if (llvm::all_of(c.plans, [](const plan::PlanResult &p) { return p.isWithin; }))
       finishCandidate(c);
     return c;
+  }
+
+  // The plan, with steps that recompute before waits as far as its peak does not grow and its arena
+  // stays within the limit. An arena is the easier to place the less is live for longer.
+  plan::PlanResult withEarlyRecomputation(const OrderedStep &step, const PlaceProblem &place,
+                                          plan::PlanResult r, int64_t limit) {
+    if (!r.isWithin)
+      return r;
+    for (double share : {1.0, 0.97, 0.93, 0.85}) {
+      plan::PlanResult early = r;
+      early.schedule = recomputedBeforeWaits(step.graph, step.problem, place, r.schedule,
+                                             int64_t(share * double(r.planned.peakBytes)));
+      if (early.schedule == r.schedule)
+        break;
+      early.planned = plan::evaluate(place.problem, early.schedule);
+      early.arenaBytes = arenaOf(place.problem, early, limit);
+      if (early.arenaBytes <= limit)
+        return early;
+    }
+    return r;
   }
 
   // What a plan depends on.
@@ -190,9 +212,14 @@ private:
       auto step = inOrder(order);
       if (!step)
         return step.takeError();
+      step->number = steps_.size();
+      step->seconds = simulateStep(step->graph, target_, s_.machine).seconds;
       steps_.push_back(std::move(*step));
     }
     setBaseline();
+    // Then there is mostly a plan of the fastest order before the others are looked at.
+    llvm::stable_sort(
+        steps_, [](const OrderedStep &a, const OrderedStep &b) { return a.seconds < b.seconds; });
     asked_ = stageLimits(persistent_, o_, s_.machine, baselinePeak_);
     StageLimits limits = asked_;
     // The offsets of a device's graph are searched for once more, and may end higher than those of
@@ -251,7 +278,8 @@ private:
     for (const OrderedStep &step : steps_) {
       for (CheckpointMode mode : modes)
         consider(inMode(step, mode, limits), limits);
-      if (plans && !s_.checkpoint)
+      const bool mayBeBetter = limits.isSmallest || !best_ || isBetter(step.number, step.seconds);
+      if (plans && !s_.checkpoint && mayBeBetter)
         consider(planned(step, limits), limits);
     }
     return best_ ? llvm::Error::success() : notMet(limits);
@@ -259,34 +287,21 @@ private:
 
   // The step without a plan, in the order that is then the fastest.
   void setBaseline() {
-    size_t fastest = 0;
-    double least = INFINITY;
-    for (size_t i = 0; i < steps_.size(); ++i)
-      if (const double seconds = simulateStep(steps_[i].graph, target_, s_.machine).seconds;
-          seconds < least * kMuchFaster) {
-        least = seconds;
-        fastest = i;
-      }
-    baseline_ = fastest;
-    const OrderedStep &c = steps_[fastest];
-    for (const Program &p : programsOf(c.graph))
+    const OrderedStep *fastest = &steps_.front();
+    for (const OrderedStep &step : steps_)
+      if (step.seconds < fastest->seconds * kMuchFaster)
+        fastest = &step;
+    for (const Program &p : programsOf(fastest->graph))
       persistent_.push_back({p.device, persistentBytes(p.graph, target_)});
-    for (const PlaceProblem &place : c.places) {
+    llvm::StringSet<> known; // equal problems have one lowest peak
+    for (const PlaceProblem &place : fastest->places) {
       const plan::Evaluation e = plan::evaluate(place.problem, plan::sourceOrder(place.problem));
       out_.baselinePeaks.push_back(e.peakBytes);
       baselinePeak_ = std::max(baselinePeak_, e.peakBytes);
       baselineCost_ += e.cost;
-    }
-  }
-
-  // Of the largest device, whatever its plan; of equal problems once.
-  int64_t lowestPeak() const {
-    int64_t lowest = 0;
-    llvm::StringSet<> known;
-    for (const PlaceProblem &place : steps_[baseline_].places)
       if (known.insert(keyOf(place.problem)).second)
-        lowest = std::max(lowest, plan::lowestPeak(place.problem));
-    return lowest;
+        out_.lowestPeak = std::max(out_.lowestPeak, plan::lowestPeak(place.problem));
+    }
   }
 
   static std::vector<int64_t> arenasOf(const Candidate &c) {
@@ -314,13 +329,19 @@ private:
     }
     if (!limits.has(arenasOf(c)))
       return;
-    const bool isBetter =
+    const bool isTaken =
         !best_ ||
         (limits.isSmallest ? std::make_pair(double(arena), c.times.seconds) <
                                  std::make_pair(double(best_->arenaBytes()), best_->times.seconds)
-                           : c.times.seconds < best_->times.seconds * kMuchFaster);
-    if (isBetter)
+                           : isBetter(c.step->number, c.times.seconds));
+    if (isTaken)
       best_ = std::move(c);
+  }
+
+  // Whether a plan of the order, of which those come first that hold less, is better than the best.
+  bool isBetter(size_t order, double seconds) const {
+    return order < best_->step->number ? seconds * kMuchFaster <= best_->times.seconds
+                                       : seconds < best_->times.seconds * kMuchFaster;
   }
 
   double added(const Candidate &c) const {
@@ -334,7 +355,7 @@ private:
     Figures f;
     f.predictedPeakBytes = f.baselinePeakBytes = baselinePeak_;
     f.smallestBudgetBytes = least_;
-    f.lowerBoundBytes = lowestPeak();
+    f.lowerBoundBytes = out_.lowestPeak;
     if (out_.wasInterrupted)
       return interruptedBefore(f, limits.largest());
     if (!best_ && tooDear_ < HUGE_VAL) {
@@ -352,7 +373,6 @@ private:
   const Target &target_;
   std::vector<OrderedStep> steps_;
   std::vector<std::pair<std::string, int64_t>> persistent_; // by place: device, bytes always there
-  size_t baseline_ = 0;                                     // of steps_
   int64_t baselinePeak_ = 0;
   double baselineCost_ = 0; // microseconds
   // By the keys of problems, or of problems and schedules, and by limits.

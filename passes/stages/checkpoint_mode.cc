@@ -1,6 +1,7 @@
 #include "passes/stages/checkpoint_mode.h"
 
 #include "ir/check.h"
+#include "passes/stages/early_recomputation.h"
 
 namespace isthmus {
 
@@ -25,6 +26,11 @@ public:
       : g_(g), p_(p), place_(place), problem_(place.problem), lastBatch_(lastBatch) {}
 
   plan::Schedule run(CheckpointMode mode) {
+    return recomputedBeforeWaits(g_, p_, place_, inOrder(mode), INT64_MAX);
+  }
+
+private:
+  plan::Schedule inOrder(CheckpointMode mode) {
     plan::Schedule out;
     isThere_.assign(problem_.ops.size(), true);
     for (plan::OpIndex i = 0; i < problem_.ops.size(); ++i)
@@ -41,7 +47,6 @@ public:
     return out;
   }
 
-private:
   // Whether the backward pass finds nothing of the op's first run.
   bool isEvicted(plan::OpIndex i, CheckpointMode mode) const {
     const plan::Op &op = problem_.ops[i];

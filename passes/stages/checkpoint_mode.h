@@ -14,8 +14,9 @@ llvm::StringRef checkpointModeName(CheckpointMode m); // "always", "except_last"
 
 // The schedule of one place's problem: a forward value of a micro-batch that recomputes is
 // evicted after its last forward reader, and recomputed once, before the first backward node that
-// reads it. Values that all micro-batches share, and what the place receives, stay. A mode that
-// recomputes is taken only where it needs less memory than those that recompute less.
+// reads it, or before a wait in front of that node. Values that all micro-batches share, and what
+// the place receives, stay. A mode that recomputes is taken only where it needs less memory than
+// those that recompute less.
 plan::Schedule checkpointed(const Graph &g, const GraphProblem &p, const PlaceProblem &place,
                             CheckpointMode mode);
 
