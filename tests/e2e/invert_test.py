@@ -140,13 +140,14 @@ class Plans(Inverses):
         gives their number."""
         self.run_ok("zoo", "iresnet", "--depth=48", "--levels=1", "--width=4", "--batch=64", "--shape=3x8x8", "-o", "flow.isth")
         how = ("--loss=cross_entropy", "--precision=f64")
+        effort = "--effort=0.1"
         small = "--budget=800000"  # an eighth of the peak, where iterations cost less than recomputing all again
         want, _ = self.gradients(*how)
         largest = max(abs(v) for _, values in want.values() for v in values)
         errors = []
         for iterations in 3, 6:
             with self.subTest(iterations=iterations):
-                got, r = self.gradients(*how, small, ALLOW, QUICK, f"--iterations={iterations}")
+                got, r = self.gradients(*how, small, ALLOW, effort, f"--iterations={iterations}")
                 self.assertGreater(r["inversions"], 12)
                 self.assertEqual(r["measured_peak_bytes"], r["predicted_peak_bytes"])
                 self.assertLess(r["predicted_peak_bytes"], 0.5 * r["baseline_peak_bytes"])
@@ -156,7 +157,7 @@ class Plans(Inverses):
         self.assertGreater(errors[0], 1e-9)
         self.assertLess(errors[1], 1e-3 * errors[0])
         # Three iterations are found to be too few.
-        _, r = self.gradients(*how, small, ALLOW, QUICK, "--iterations=3", "--max-inverse-error=1e-12")
+        _, r = self.gradients(*how, small, ALLOW, effort, "--iterations=3", "--max-inverse-error=1e-12")
         self.assertLess(max((r["inverse_errors"] or {"none": 0}).values()), 1e-12)
 
     def test_explain(self):

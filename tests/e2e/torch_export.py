@@ -1,6 +1,7 @@
 """Shared by tests that need PyTorch: its exporters, and comparisons of arrays."""
 
 import contextlib
+import functools
 import io
 import logging
 import warnings
@@ -22,6 +23,20 @@ EXPORTERS = {
     "default": {"dynamo": True, "external_data": True},
     "ts_default": {"dynamo": False},
 }
+
+
+def _remember_functions():
+    """Lets the newer exporter parse the source of its 500 functions once for each opset, and not for each module, which takes longer than the
+    rest of a small module's export. Without these functions of its own, it parses them each time."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from torch.onnx._internal.exporter import _decomp, _registration
+
+        table = functools.cache(_decomp.create_onnx_friendly_decomposition_table)
+        _registration.ONNXRegistry.from_torchlib = staticmethod(functools.cache(_registration.ONNXRegistry.from_torchlib))
+        _decomp.create_onnx_friendly_decomposition_table = lambda ops: dict(table(frozenset(ops)))
+
+
+_remember_functions()
 
 
 def export(module, inputs, path, exporter, input_names=("x",), output_names=("y",), **options):

@@ -167,7 +167,7 @@ TEST(Planner, IsOptimalOnMostSmallProblems) {
 TEST(Planner, IsOptimalOnMostSmallProblemsWithOptionalOps) {
   Rng rng(2);
   Tally all;
-  for (int i = 0, n = numProblems(30, 300); i < n; ++i) {
+  for (int i = 0, n = numProblems(24, 300); i < n; ++i) {
     Problem p = SmallProblem::make(rng, kShapes[below(rng, 2)], /*leastLayers=*/2);
     addAlternatives(p, rng, 2);
     p.order = below(rng, 2) ? Order::Free : below(rng, 2) ? Order::Phases : Order::Fixed;

@@ -1,5 +1,5 @@
 // Checks random graphs over the whole op table against all properties that graphs must have: about
-// 300 graphs, or 10,000 with ISTHMUS_FULL=1. --graphs=N and --first=SEED choose others.
+// 150 graphs, or 10,000 with ISTHMUS_FULL=1. --graphs=N and --first=SEED choose others.
 
 #include "ir/op_registry.h"
 #include "ir/text/printer.h"
@@ -23,7 +23,7 @@ bool isFull() {
   return full && std::string(full) == "1";
 }
 
-uint64_t graphsWanted() { return numGraphs ? numGraphs : isFull() ? 10000 : 300; }
+uint64_t graphsWanted() { return numGraphs ? numGraphs : isFull() ? 10000 : 150; }
 
 // Prints the seed of the graph at which the test aborts or crashes.
 void onCrash(int signal) {
@@ -93,7 +93,7 @@ TEST(RandomGraphs, KeepAllPromises) {
           n.secondOrder.clones, n.again, failures);
     }
   }
-  if (failures > 0 || graphsWanted() < 300)
+  if (failures > 0 || graphsWanted() < 150)
     return;
   for (const OpDef *row : OpRegistry::get().computedRows())
     EXPECT_GT(calls[row->name], 0u) << row->name << " is in no graph";

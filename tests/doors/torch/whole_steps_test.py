@@ -29,6 +29,7 @@ import isthmus.torch  # noqa: E402
 from training import refusal  # noqa: E402
 
 torch.set_num_threads(1)
+FULL = bool(os.environ.get("ISTHMUS_FULL"))
 warnings.filterwarnings("ignore", message="Error detected in WhileLoop")  # PyTorch traces a loop's backward in its anomaly mode
 WIDTH, ROWS = 64, 512
 
@@ -284,10 +285,10 @@ class WholeSteps(unittest.TestCase):
         return Training(make, whole, None).measured(1)
 
     def test_a_budget_in_bytes_is_kept_or_refused(self):
-        refused = []
-        for name, (make, compiled) in PROGRAMS.items():
+        for k, (name, (make, compiled)) in enumerate(PROGRAMS.items()):
             plain = self.plain(make) * (2 if compiled is TwoLosses else 1)  # which runs the model for each loss
-            for budget in (plain // 20, plain // 2, plain * 11 // 10):
+            too_little, half, enough = plain // 20, plain // 2, plain * 11 // 10
+            for budget in (too_little, half, enough) if FULL else (too_little, (half, enough)[k % 2]):
                 with self.subTest(name, budget=budget, plain=plain):
                     try:
                         peak = Training(make, compiled, budget).measured()
@@ -295,12 +296,10 @@ class WholeSteps(unittest.TestCase):
                         error = refusal(e)
                         self.assertIsInstance(error, isthmus.CannotBeMet, f"{e!r}")
                         self.assertIn(str(budget), str(error))
-                        refused.append(name)
+                        self.assertNotEqual(budget, enough)
                         continue
                     self.assertLessEqual(peak, budget)
-        for name in PROGRAMS:
-            self.assertGreaterEqual(refused.count(name), 1, f"{name}: a twentieth is too little for all")
-            self.assertLess(refused.count(name), 3, f"{name}: more than it takes is enough")
+                    self.assertNotEqual(budget, too_little)
 
     def test_a_share_is_one_of_the_step(self):
         for name in ("whole", "block by block", "an eager loss", "a frozen embedding", "GRU"):
