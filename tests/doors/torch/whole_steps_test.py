@@ -443,6 +443,49 @@ class WholeSteps(unittest.TestCase):
         step()
         self.assertGreater(isthmus.torch.measured_peak(step), 0)  # nothing else profiles by now
 
+    def test_programs_of_one_process_have_a_budget_each(self):
+        isthmus.torch.reset()
+        x = torch.randn(ROWS, WIDTH)
+        for k in range(9):
+            torch.compiler.reset()  # as people do in a notebook, before they try another model
+            model = layers(2 + k % 2)
+            call = torch.compile(model, backend="isthmus", options={"budget": "70%", "effort": 0.1})
+            with self.subTest(program=k), warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)
+                for _ in range(4):
+                    model.zero_grad()
+                    call(x).square().mean().backward()
+            del call
+
+    def test_a_program_is_told_what_another_one_was_told(self):
+        isthmus.torch.reset()
+        x = torch.randn(ROWS, WIDTH)
+        for make in (BranchInLoop, NumberInLoop):
+            torch.compiler.reset()
+            model = make()
+            call = torch.compile(model, backend="isthmus", options={"budget": "5%", "strict": False})
+            with self.assertWarnsRegex(UserWarning, "a budget of 5% ") as caught:
+                for _ in range(5):
+                    model.zero_grad()
+                    call(x).backward()
+            told = [str(w.message) for w in caught.warnings if "a budget of 5% " in str(w.message)]
+            self.assertEqual(len(told), 1, told)
+
+    def test_a_program_is_measured_after_one_with_threads(self):
+        isthmus.torch.reset()
+        x, options = torch.randn(ROWS, WIDTH), {"budget": "16KiB", "strict": False}
+        call = torch.compile(layers(1), backend="isthmus", options=options)
+        for _ in range(3):
+            thread = threading.Thread(target=call(x).square().mean().backward)
+            thread.start()
+            thread.join()
+        other = BranchInLoop()
+        call = torch.compile(other, backend="isthmus", options=options)
+        with self.assertWarnsRegex(UserWarning, "a budget of 16KiB "):
+            for _ in range(5):
+                other.zero_grad()
+                call(x).backward()
+
     def test_a_forward_that_nothing_follows_is_measured_until_a_reset(self):
         waiting = Training(Model, whole, "100%")
         waiting.step()

@@ -25,6 +25,10 @@ class Notices:
         """Lets steps run that were refused, because something was compiled since."""
         self._refused.clear()
 
+    def begin_anew(self) -> None:
+        """Tells again what was told, because another function begins steps."""
+        self._warned.clear()
+
     def raise_again(self, function: object) -> None:
         """Raises what steps were refused for that began with a call of this function."""
         if function in self._refused:

@@ -26,7 +26,7 @@ class Places:
     """Where the program calls its functions and its backwards, as "file:line"."""
 
     def __init__(self, since_us: int = 0) -> None:
-        """since_us: when the program first called the functions of its steps, in microseconds since the epoch."""
+        """since_us: when the program first called the function with which its steps begin, in microseconds since the epoch."""
         self.since_us = since_us
         self.called_at = ""
         self.backward_at = ""

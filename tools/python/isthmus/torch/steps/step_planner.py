@@ -70,6 +70,8 @@ class StepPlan:
     is_final: bool = False
     """A step was measured, and was within the plan."""
     corrections: int = 0
+    function: weakref.ref[Any] | None = None
+    """The function with whose call its steps begin."""
 
     def is_of(self, graphs: Sequence[Graph]) -> bool:
         return [g() for g in self.graphs] == graphs

@@ -35,6 +35,7 @@ from .step_plan import Retraced
 from .step_planner import Graph, StepPlan, Variant
 
 _MOST_PLANS = 8
+"""Of steps that begin with calls of one function."""
 _MOST_RETRACINGS = 4
 _MOST_CORRECTIONS = 1
 """How often a step whose measured peak is above its plan is planned again."""
@@ -59,7 +60,6 @@ class Steps:
         self.current: Call | None = None
         """The call whose forward runs."""
         self._in_backward: Call | None = None
-        self._began_us = time.time_ns() // 1000
         self._step: Step | None = None
         self._depth = 0  # of calls of compiled functions within one another
         self._count = 0  # of steps since something was compiled
@@ -77,6 +77,7 @@ class Steps:
         self._compiling = 0  # the last steps that compiled graphs and that nothing promises to keep the budget
         self._runs_without_graphs = False  # a step without graphs was measured, and may go on
         self._pipelines: weakref.WeakSet[Any] = weakref.WeakSet()  # those that run graphs
+        self._functions: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # those called; when first, in microseconds since the epoch
 
     @property
     def has_bytes(self) -> bool:
@@ -88,6 +89,7 @@ class Steps:
 
     def compiles(self) -> None:
         self._notices.forget()
+        self._plans = [p for p in self._plans if all(g() is not None for g in p.graphs)]
         self._count = 0
         if self._step is not None:
             self._step.compiles = True
@@ -103,19 +105,23 @@ class Steps:
         step = self._step
         if step is not None and step.timeline is None and not step.compiles and not step.calls:
             step.to_watch = True
-            step.to_record = self._may_plan
+            step.to_record = self._may_plan(step.function)
             self._watch(step)
 
-    @property
-    def _may_plan(self) -> bool:
+    def _may_plan(self, function: object) -> bool:
+        """Returns True if another step that begins with a call of this function may be planned."""
         # With `sync` ranks would have to agree on when a step ends, so there each graph has the whole budget and no step is recorded.
-        return self._count > 0 and len(self._plans) < _MOST_PLANS and not self.options.sync and not self._notices.has_told
+        return self._count > 0 and self._num_plans(function) < _MOST_PLANS and not self.options.sync and not self._notices.has_told
+
+    def _num_plans(self, function: object) -> int:
+        return sum(p.function is not None and p.function() is function for p in self._plans)
 
     # --- forwards
 
     @contextlib.contextmanager
     def calling(self, function: object) -> Iterator[None]:
         """Surrounds each call of a compiled function, for which any object may stand."""
+        self._meet(function)
         if self._depth == 0 and torch.is_grad_enabled():
             self._enter(function)
         self._depth += 1
@@ -129,6 +135,13 @@ class Steps:
             self._step.stop_watching()
         if self._depth == 0 and self._step is not None and self._step.had_backward:
             self._stop(self._step)  # the function has run the backward itself
+
+    def _meet(self, function: object) -> None:
+        """Notes the first call of a function, which may be another program's, as in a notebook: what was found of earlier ones does not hold for it."""
+        if function not in self._functions:
+            self._functions[function] = time.time_ns() // 1000
+            self._is_in_threads = False
+            self._notices.begin_anew()
 
     def _enter(self, function: object) -> None:
         pipeline = hooks.running_pipeline()
@@ -186,9 +199,10 @@ class Steps:
             reports.note_total(id(self), self._ledger)
 
     def _begun(self, function: object) -> Step:
+        self._meet(function)
         self.look_at_device()
-        step = Step(function, self._ended, expected=self._followers.get(self._last), places=outside.Places(self._began_us))
-        is_recorded = self._may_plan and (self._grown or not self._is_final(step.expected))
+        step = Step(function, self._ended, expected=self._followers.get(self._last), places=outside.Places(self._functions[function]))
+        is_recorded = self._may_plan(function) and (self._grown or not self._is_final(step.expected))
         step.to_watch = not self._is_in_threads and (is_recorded or self._is_measured())
         step.to_record = is_recorded
         if not self.is_under_ddp and not hooks.is_in_backward():
@@ -257,16 +271,17 @@ class Steps:
             return graph.least()
         except CannotBeMet as e:
             raise CannotBeMet(f"with sizes {', '.join(f'{name}={size}' for name, size in graph.sizes.items())}, {e}") from None
-        self._add(made, None)
+        self._add(made, None, step)
         return graph.scheduled(made.schedules[0], graph.sizes)
 
-    def _add(self, made: StepPlan, earlier: StepPlan | None) -> None:
+    def _add(self, made: StepPlan, earlier: StepPlan | None, step: Step) -> None:
         """Adds a plan, in place of an earlier one, or of that for the smallest of several sizes. Where the plan for the last sizes holds, it costs less than
         a new one."""
         smaller = [p for p in self._plans if p is not earlier and p.is_of([g() for g in made.graphs])]
         dropped = earlier or (smaller[0] if len(smaller) > 1 else None)
         if dropped is not None:
             self._plans.remove(dropped)
+        made.function = weakref.ref(step.function)
         self._plans.append(made)
         reports.add_step(made.report, in_place_of=None if dropped is None else dropped.report)
 
@@ -467,8 +482,8 @@ class Steps:
         except CannotBeMet as e:
             self._notices.refuse(step, e)
             return
-        self._add(made, earlier)
-        if len(self._plans) == _MOST_PLANS:
+        self._add(made, earlier, step)
+        if self._num_plans(step.function) == _MOST_PLANS:
             self._notices.warn_once(
                 f"the steps differ: {_MOST_PLANS} sequences of graphs have been planned; the peak of another one may be above the budget"
             )
