@@ -256,6 +256,9 @@ private:
     if (!problem)
       return problem.takeError();
     setFigures(baseline, plan::evaluate(problem->problem, plan::sourceOrder(problem->problem)));
+    // Chunks, inverses, copies and encodings need less than any schedule of the original alone.
+    figures().lowerBoundBytes =
+        std::min(*figures().lowerBoundBytes, plan::lowestPeak(problem->problem));
     figures().policyUsed = r.policy;
     out_.graph = std::move(given_);
     return llvm::Error::success();

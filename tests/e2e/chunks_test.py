@@ -39,6 +39,7 @@ class Head(Chunks):
         self.assertNotIn("depend on", equal)
         ran = self.report("run", "chunked.isth", "--steps=2")
         self.assertEqual(ran["measured_peak_bytes"], r["predicted_peak_bytes"])
+        self.assertLessEqual(ran["lower_bound_bytes"], ran["predicted_peak_bytes"])
 
     def test_a_head_in_16_bits(self):
         """The weight's gradient is summed in f32 and rounded once: on a CPU every bit is that of the whole step."""
