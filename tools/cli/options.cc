@@ -382,7 +382,9 @@ llvm::Expected<std::map<std::string, int64_t>> dimBindings(const ModelOptions &o
     if (name.empty() || size.getAsInteger(10, value) || value <= 0)
       return usageError(
           "--dim expects NAME=SIZE with a positive size, such as --dim N=8, got '{0}'", text);
-    out[name.str()] = value;
+    if (auto [at, isNew] = out.try_emplace(name.str(), value); !isNew && at->second != value)
+      return usageError("--dim expects one size for '{0}', got {1} and {2}", name, at->second,
+                        value);
   }
   return out;
 }
