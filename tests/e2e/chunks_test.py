@@ -81,6 +81,21 @@ class Head(Chunks):
         twice = self.opt("head.isth", "--budget=min", CHUNK)
         self.assertEqual(once["predicted_peak_bytes"], twice["predicted_peak_bytes"])
 
+    def test_checkpoints_of_values_in_chunks(self):
+        """A name or a mark of a value that runs in chunks stands for its chunks."""
+        model = self.net("mlp.isth", "mlp", "--depth=4", "--batch=32", "--width=64", "--shape=12")
+        text = self.read(model).decode()
+        self.write("marked.isth", re.sub(r"(%relu[13] = .*)", r"\1 #checkpoint", text))
+        for chunks in ["--microbatches=2"], ["--chunk=%fc2:axis=0,chunks=4"]:
+            with self.subTest(chunks):
+                named = self.report("opt", model, LOSS, *chunks, "--checkpoints=relu1,relu3", "-o", "named.isth")
+                self.assertLessEqual({"relu1.c0", "relu1.c1", "relu3.c0", "relu3.c1"}, set(named["checkpoints"]))
+                self.run_ok("verify", model, "named.isth", LOSS)
+                marked = self.report("opt", "marked.isth", LOSS, *chunks, "--policy=collection", "-o", "marked_small.isth")
+                for figure in "predicted_peak_bytes", "clones", "checkpoints":
+                    self.assertEqual(named[figure], marked[figure])
+                self.assertEqual(self.report("run", "named.isth")["measured_peak_bytes"], named["predicted_peak_bytes"])
+
     def test_gradients_of_a_chunked_step(self):
         """Second derivatives are those of the original."""
         model = self.net("mlp.isth", "mlp", "--batch=8", "--width=16", "--shape=12")
