@@ -198,6 +198,7 @@ class BatchNorm(Stages):
         # Without a number of micro-batches the stages run one after the other.
         r = self.run_ok("run", model, LOSS, ONE, "--stages=2")
         self.assertIn("one after the other", r.err)
+        self.assertIn("with --batch-norm=micro", r.err)
 
 
 class Files(Stages):
