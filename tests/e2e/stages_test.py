@@ -283,6 +283,11 @@ class Files(Stages):
         staged = self.report(*train, "--microbatches=4", "--stages=2", "--save=w.safetensors")
         self.assertEqual(staged["loss"], plain["loss"])
         self.assertTrue(os.path.exists(self.path("w.safetensors")))
+        # The norm of all gradients, by which each stage scales its own, arrives in a message.
+        train += ["--clip-norm=1", "--microbatches=4"]
+        plain, staged = self.report(*train), self.report(*train, "--stages=2")
+        self.assertEqual(staged["loss"], plain["loss"])
+        self.assertEqual(staged["measured_peak_bytes"], staged["predicted_peak_bytes"])
 
     def test_what_is_overwritten_at_a_later_stage_than_its_readers(self):
         """A weight that two stages share lies where its update is made, and a state where its next value is."""
