@@ -102,6 +102,20 @@ class Usage(Broken):
     def test_unknown_loss(self):
         self.fails(2, ["cross_entrpy", "did you mean 'cross_entropy'"], "opt", self.mlp(), "--loss=cross_entrpy")
 
+    def test_words_of_the_option_parser(self):
+        model = self.mlp()
+        for args, says in (
+            (["explain", model, "--loss=mean", "--top=-1"], "--top: expected a whole number from 0 to 2147483647, got '-1'"),
+            (["verify", model, model, "--max-inverse-error=-1"], "--max-inverse-error: expected a number from 0 on, got '-1'"),
+            (["verify", model, model, "--max-inverse-error=nan"], "--max-inverse-error: expected a number from 0 on, got 'nan'"),
+            (["run", model, "--loss=mean", "--microbatches=0"], "--microbatches: expected a whole number from 1 to 2^40, got '0'"),
+            (["train", model, "--data=d.npz", "--lr=fast"], "--lr: expected a number, got 'fast'"),
+            (["run", model, "--budget=1GiB", "--budget=2GiB"], "--budget: expected one value, got 2"),
+            (["run", model, "--report"], "--report: expected a value, got none"),
+        ):
+            with self.subTest(args):
+                self.fails(2, says, *args)
+
     def test_loss_without_its_kind(self):
         self.fails(2, ["a loss is one of", "got ':%y'"], "opt", self.mlp(), "--loss=:%y")
 
