@@ -6,12 +6,24 @@
 namespace isthmus {
 namespace {
 
+// A view may come before what it shows, if that is a value that chunks replace. In a wrong file,
+// views may show each other.
 std::vector<ValueId> rootsOfViews(const Graph &g) {
   std::vector<ValueId> roots(g.numValues());
+  std::vector<ValueId> views; // of one root
   for (uint32_t i = 0; i < g.numValues(); ++i) {
-    const Value &v = g.value(ValueId(i));
-    bool isView = v.def && g.node(v.def).op->is(kView);
-    roots[i] = isView ? roots[g.node(v.def).operands[0].index] : ValueId(i);
+    ValueId v(i);
+    while (!roots[v.index]) {
+      roots[v.index] = v;
+      const NodeId def = g.value(v).def;
+      if (!def || !g.node(def).op->is(kView))
+        break;
+      views.push_back(v);
+      v = g.node(def).operands[0];
+    }
+    for (ValueId view : views)
+      roots[view.index] = roots[v.index];
+    views.clear();
   }
   return roots;
 }

@@ -44,6 +44,19 @@ std::string unknownArgument(const CLI::App &verb, llvm::StringRef given) {
   return "there is no option '" + option.str() + "'" + didYouMean(option, known);
 }
 
+// Says what was expected and what was found, where CLI11's own words do not.
+std::string inOurWords(llvm::StringRef message) {
+  if (message.consume_front("Could not convert: ")) {
+    auto [name, value] = message.split(" = ");
+    return name.str() + ": expected a number, got '" + value.str() + "'";
+  }
+  if (auto [name, times] = message.split(": At Most 1 required but received "); !times.empty())
+    return name.str() + ": expected one value, got " + times.str();
+  if (auto [name, rest] = message.split(": 1 required "); rest.endswith(" missing"))
+    return name.str() + ": expected a value, got none";
+  return message.str();
+}
+
 // CLI11 reports by exceptions; they end here. Every error of the command line gives exit code 2.
 int reportUsage(CLI::App &app, const CLI::ParseError &e, llvm::StringRef firstArgument) {
   if (e.get_exit_code() == 0) { // --help, --version
@@ -54,7 +67,7 @@ int reportUsage(CLI::App &app, const CLI::ParseError &e, llvm::StringRef firstAr
   }
   const CLI::App *verb = app.get_subcommands().empty() ? nullptr : app.get_subcommands().front();
   std::vector<std::string> left = app.remaining(/*recurse=*/true);
-  std::string message = e.what();
+  std::string message = inOurWords(e.what());
   if (!verb && !firstArgument.startswith("-"))
     message = unknownVerb(firstArgument);
   else if (!left.empty())

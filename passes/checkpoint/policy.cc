@@ -62,9 +62,35 @@ private:
       return contractions();
     if (o_.policy == Policy::Memory)
       return someBottlenecks();
-    if (!o_.checkpoints.empty())
-      return matchValues(g_, o_.checkpoints);
-    return marked();
+    if (o_.checkpoints.empty())
+      return marked();
+    auto named = matchValues(g_, o_.checkpoints);
+    if (!named)
+      return named.takeError();
+    return withChunks(*named);
+  }
+
+  // In place of values that chunks replace, what the chunks make of them.
+  std::vector<ValueId> withChunks(const std::vector<ValueId> &values) const {
+    llvm::DenseSet<ValueId> replaced;
+    std::vector<ValueId> out;
+    for (ValueId v : values)
+      if (Graph::isReplaced(g_.value(v).def))
+        replaced.insert(v);
+      else
+        out.push_back(v);
+    for (uint32_t i = 0; i < g_.numNodes() && !replaced.empty(); ++i) {
+      const Node &n = g_.node(NodeId(i));
+      if (!n.is(StandIn::Chunk) || !Graph::isReplaced(g_.value(n.from.restores).def))
+        continue;
+      const Node &original = g_.node(g_.value(n.from.restores).def);
+      for (uint32_t r = 0; r < std::min(n.numResults, original.numResults); ++r)
+        if (replaced.count(original.result(r)))
+          out.push_back(n.result(r));
+    }
+    llvm::sort(out);
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
   }
 
   bool isForwardResult(ValueId v) const {
@@ -87,14 +113,19 @@ private:
 
   llvm::Expected<std::vector<ValueId>> marked() const {
     std::vector<ValueId> out;
-    for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      if (const Node &n = g_.node(NodeId(i)); n.hasMark(kCheckpointMark))
+    auto add = [&](NodeId id) {
+      if (const Node &n = g_.node(id); n.hasMark(kCheckpointMark))
         for (uint32_t r = 0; r < n.numResults; ++r)
           out.push_back(n.result(r));
+    };
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      add(NodeId(i));
+    for (size_t i = 0; i < g_.numReplaced(); ++i)
+      add(g_.replaced(i));
     if (out.empty())
       return addRemedy(makeError("policy 'collection' found no node marked #checkpoint"),
                        {"checkpoints", "", "name some"});
-    return out;
+    return withChunks(out);
   }
 
   std::vector<ValueId> someBottlenecks() {

@@ -2,6 +2,7 @@
 
 #include "ir/provenance.h"
 #include "passes/chunk/request.h"
+#include "passes/compile/planning.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
@@ -15,8 +16,9 @@ constexpr int64_t kMostChunks = 256;
 class Choice {
 public:
   Choice(const Graph &g, const GraphProblem &p, const PlannedGraph &whole, const Target &target,
-         const Ways &ways, const plan::SearchOptions &o)
-      : target_(target), ways_(ways), o_(o), graph_(withUnreducedLosses(g)),
+         const Ways &ways, const plan::SearchOptions &o, Price price)
+      : target_(target), ways_(ways), o_(o), isAtAnyPrice_(price == Price::Any || !o.smallest),
+        graph_(withUnreducedLosses(g)),
         baselineCost_(plan::evaluate(p.problem, plan::sourceOrder(p.problem)).cost),
         best_(scoreOf(whole)) {
     seedNames_ = largestAtPeak(g, p, whole.plan);
@@ -46,24 +48,35 @@ public:
   }
 
 private:
-  // Plans within the budget are compared by cost, others by the bytes that they need.
+  // Plans within the budget are compared by cost, others by the bytes that they need. With a limit
+  // on the price, those above it come last, except where they alone meet the budget.
   struct Score {
     bool isWithin = false;
+    bool isTooDear = false;
     double cost = 0;
     int64_t bytes = 0;
+
+    std::pair<bool, bool> rank() const { return {!isWithin, isTooDear}; }
   };
 
   bool isBetter(const Score &a, const Score &b) const {
-    if (a.isWithin != b.isWithin)
-      return a.isWithin;
+    if (a.rank() != b.rank())
+      return a.rank() < b.rank();
     if (!a.isWithin || o_.smallest)
       return double(a.bytes) < .995 * double(b.bytes);
     return a.cost < .998 * b.cost;
   }
 
-  Score scoreOf(const PlannedGraph &p) const { return scoreOf(p.plan); }
-  static Score scoreOf(const plan::PlanResult &r) {
-    return {r.isWithin, r.planned.cost, r.isWithin ? r.arenaBytes : r.smallestBytes};
+  Score scoreOf(const PlannedGraph &p) const {
+    const plan::PlanResult &r = p.plan;
+    Score s = {.isWithin = r.isWithin,
+               .cost = r.planned.cost,
+               .bytes = r.isWithin ? r.arenaBytes : r.smallestBytes};
+    if (!isAtAnyPrice_) {
+      s.isWithin = r.arenaBytes <= o_.budgetBytes;
+      s.isTooDear = isTooDear(plan::overhead(r.planned.cost, baselineCost_), o_.mostAdded);
+    }
+    return s;
   }
 
   // Names of original values of `g`, the largest of those that are live at the peak of the plan.
@@ -210,7 +223,7 @@ private:
     if (!last)
       return last.takeError();
     const Score a = scoreOf(last->planned), b = scoreOf(chosen_->planned);
-    const bool isWorse = a.isWithin != b.isWithin     ? b.isWithin
+    const bool isWorse = a.rank() != b.rank()         ? b.rank() < a.rank()
                          : a.isWithin && !o_.smallest ? a.cost > b.cost
                                                       : a.bytes > b.bytes;
     return isWorse ? std::move(chosen_) : std::optional<ChunkedPlan>(std::move(*last));
@@ -219,6 +232,7 @@ private:
   const Target &target_;
   const Ways &ways_;
   const plan::SearchOptions &o_;
+  const bool isAtAnyPrice_;
   Graph graph_; // with the regions chosen so far
   const double baselineCost_;
   Score best_;
@@ -232,8 +246,8 @@ private:
 llvm::Expected<std::optional<ChunkedPlan>> planInChunks(const Graph &g, const GraphProblem &p,
                                                         const PlannedGraph &whole,
                                                         const Target &target, const Ways &ways,
-                                                        const plan::SearchOptions &o) {
-  return Choice(g, p, whole, target, ways, o).run();
+                                                        const plan::SearchOptions &o, Price price) {
+  return Choice(g, p, whole, target, ways, o, price).run();
 }
 
 } // namespace isthmus

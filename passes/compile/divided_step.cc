@@ -10,6 +10,16 @@
 namespace isthmus {
 namespace {
 
+// The error's one message, after `before`, with its remedies.
+Remark asRemark(std::string before, llvm::Error e) {
+  Remark remark(std::move(before));
+  llvm::handleAllErrors(std::move(e), [&](const DiagError &d) {
+    remark.text += d.diags.front().message;
+    remark.remedies = d.diags.front().remedies;
+  });
+  return remark;
+}
+
 // The stage of a node until it has a device.
 std::string stageName(uint32_t stage) { return "stage:" + std::to_string(stage); }
 
@@ -100,7 +110,7 @@ private:
       if (llvm::Error e = out_.numStages > 1 ? checkNothingIsWhole(*cut) : llvm::Error::success()) {
         if (o_.microBatches > 1)
           return e;
-        o_.note("the stages run one after the other: " + plainMessage(std::move(e)));
+        o_.note(asRemark("the stages run one after the other: ", std::move(e)));
       } else {
         g = std::move(*cut);
         out_.batches = sample;

@@ -160,16 +160,32 @@ private:
     return llvm::Error::success();
   }
 
-  // Takes a plan with chunks if one is better.
+  // Takes a plan with chunks if one is better. The smallest plan at any price comes first, since it
+  // is what a budget can be met with; if it adds too much, the smallest that does not comes second.
   llvm::Error inChunks(PlannedGraph &found, const plan::SearchOptions &options) {
-    auto better = planInChunks(source(), problem_, found, target_, o_.ways, options);
+    auto better = planInChunks(source(), problem_, found, target_, o_.ways, options, Price::Any);
     if (!better)
       return better.takeError();
     if (!*better)
       return llvm::Error::success();
-    found = std::move((*better)->planned);
-    problem_ = std::move((*better)->problem);
-    out_.original = originalOf((*better)->graph);
+    const plan::PlanResult &any = (*better)->planned.plan;
+    const int64_t smallest = any.smallestBytes, lowestPeak = any.lowestPeak;
+    const double stepCost =
+        plan::evaluate(problem_.problem, plan::sourceOrder(problem_.problem)).cost;
+    if (options.smallest &&
+        isTooDear(plan::overhead(any.planned.cost, stepCost), options.mostAdded)) {
+      better = planInChunks(source(), problem_, found, target_, o_.ways, options, Price::Limited);
+      if (!better)
+        return better.takeError();
+    }
+    if (*better) {
+      found = std::move((*better)->planned);
+      problem_ = std::move((*better)->problem);
+      out_.original = originalOf((*better)->graph);
+    }
+    if (smallest > 0)
+      found.plan.smallestBytes = std::min(found.plan.smallestBytes, smallest);
+    found.plan.lowestPeak = std::min(found.plan.lowestPeak, lowestPeak);
     return llvm::Error::success();
   }
 
@@ -240,6 +256,9 @@ private:
     if (!problem)
       return problem.takeError();
     setFigures(baseline, plan::evaluate(problem->problem, plan::sourceOrder(problem->problem)));
+    // Chunks, inverses, copies and encodings need less than any schedule of the original alone.
+    figures().lowerBoundBytes =
+        std::min(*figures().lowerBoundBytes, plan::lowestPeak(problem->problem));
     figures().policyUsed = r.policy;
     out_.graph = std::move(given_);
     return llvm::Error::success();

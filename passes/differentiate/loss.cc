@@ -203,7 +203,7 @@ llvm::Expected<LossOptions> parseLoss(llvm::StringRef text) {
   auto [kind, value] = text.startswith("%") ? std::pair(llvm::StringRef(), text) : text.split(':');
   LossOptions o;
   o.value = value.drop_while([](char c) { return c == '%'; }).trim('"').str();
-  if (kind.empty() && value.startswith("%"))
+  if (text.startswith("%"))
     return o;
   std::vector<llvm::StringRef> known;
   for (const LossRow &row : kLosses) {

@@ -1,6 +1,7 @@
 #include "passes/stages/messages.h"
 
 #include "ir/builder.h"
+#include "ir/check.h"
 #include "ir/place.h"
 #include "passes/rebuild.h"
 #include "llvm/ADT/DenseMap.h"
@@ -71,14 +72,15 @@ private:
 
   void emit(NodeId id) {
     const uint32_t place = places_.of(id);
-    // Sends of inputs come before the first node of their device.
+    const Node &n = g_.node(id);
+    // Sends of inputs come before the first node of their device, and before their first reader: a
+    // state lies where its next value is made, which may be a later stage than its readers'.
     for (ValueId &v : inputsToSend_)
-      if (v && home_[v.index] == place) {
+      if (v && (home_[v.index] == place || llvm::is_contained(n.operands, v))) {
         send(v, Phase::Forward);
         v = ValueId();
       }
     releaseReceived(place);
-    const Node &n = g_.node(id);
     std::vector<std::pair<ValueId, ValueId>> before;
     for (ValueId v : n.operands)
       if (home_[v.index] != kNone && home_[v.index] != place) {
@@ -140,7 +142,10 @@ private:
     ValueId &there = received_[{v.index, to}];
     if (there)
       return there;
-    const size_t number = number_.lookup({v.index, to});
+    const auto sent = number_.find({v.index, to});
+    ISTHMUS_CHECK(sent != number_.end(),
+                  "'" + g_.valueName(v).str() + "' is received before it is sent");
+    const size_t number = sent->second;
     Sent &s = sent_[number];
     const Type &type = r_.to().type(s.value);
     Builder b(r_.to(), s.phase);

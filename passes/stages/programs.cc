@@ -75,12 +75,15 @@ private:
       now_[place][n.result(r)] = copy.result(r);
   }
 
-  // A clone or a stand-in of a forward value runs in the backward phase. A program does not say
-  // what its nodes stand for, so the phase tells that such a value does not depend on gradients.
+  // A clone or a stand-in of a forward value runs in the backward phase, and a message may bring
+  // what an update made of gradients. A program does not say what its nodes stand for, so the phase
+  // tells whether such a value depends on gradients.
   Phase phaseOf(const Node &n) const {
-    const bool isForward =
-        n.phase == Phase::Backward && n.isStandIn() && !isOfGradients_.test(n.firstResult.index);
-    return isForward ? Phase::Forward : n.phase;
+    if (!n.isStandIn() || n.numResults == 0)
+      return n.phase;
+    if (!isOfGradients_.test(n.firstResult.index))
+      return n.phase == Phase::Backward ? Phase::Forward : n.phase;
+    return n.phase == Phase::Update ? Phase::Backward : n.phase;
   }
 
   void addOutput(size_t output) {

@@ -102,6 +102,23 @@ class Usage(Broken):
     def test_unknown_loss(self):
         self.fails(2, ["cross_entrpy", "did you mean 'cross_entropy'"], "opt", self.mlp(), "--loss=cross_entrpy")
 
+    def test_words_of_the_option_parser(self):
+        model = self.mlp()
+        for args, says in (
+            (["explain", model, "--loss=mean", "--top=-1"], "--top: expected a whole number from 0 to 2147483647, got '-1'"),
+            (["verify", model, model, "--max-inverse-error=-1"], "--max-inverse-error: expected a number from 0 on, got '-1'"),
+            (["verify", model, model, "--max-inverse-error=nan"], "--max-inverse-error: expected a number from 0 on, got 'nan'"),
+            (["run", model, "--loss=mean", "--microbatches=0"], "--microbatches: expected a whole number from 1 to 2^40, got '0'"),
+            (["train", model, "--data=d.npz", "--lr=fast"], "--lr: expected a number, got 'fast'"),
+            (["run", model, "--budget=1GiB", "--budget=2GiB"], "--budget: expected one value, got 2"),
+            (["run", model, "--report"], "--report: expected a value, got none"),
+        ):
+            with self.subTest(args):
+                self.fails(2, says, *args)
+
+    def test_loss_without_its_kind(self):
+        self.fails(2, ["a loss is one of", "got ':%y'"], "opt", self.mlp(), "--loss=:%y")
+
     def test_unknown_precision(self):
         self.fails(2, ["--precision", "f31", "bf16"], "run", self.mlp(), "--loss=mean", "--precision=f31")
 
@@ -160,6 +177,11 @@ class Usage(Broken):
         for bad in "N", "N=", "=5", "N=x", "N=0", "N=-3", "N=1.5", "N=99999999999999999999":
             with self.subTest(bad):
                 self.fails(2, ["--dim", "--dim N=8", bad], "import", "m.onnx", "--dim", bad)
+
+    def test_two_sizes_of_one_name(self):
+        self.write("m.onnx", onnx_file.model([node("Relu", ["x"], ["y"])], [value_info("x", ["N", 4])], [value_info("y", ["N", 4])]))
+        self.fails(2, ["--dim expects one size for 'N', got 3 and 4"], "run", "m.onnx", "--dim", "N=3", "--dim", "N=4")
+        self.run_ok("run", "m.onnx", "--dim", "N=3", "--dim", "N=3")
 
     def test_dim_of_text_form(self):
         self.fails(2, "--dim", "run", self.mlp(), "--loss=mean", "--dim", "N=8")
@@ -886,6 +908,9 @@ class Onnx(Broken):
         result = self.fails_on_model("--dim T=", [node("Relu", ["x"], ["y"])], [value_info("x", ["N", "T"])],
                                      args=["--dim", "N=2"])
         self.assertNotIn("'N'", result.err)
+
+    def test_a_name_that_a_shell_would_split(self):
+        self.fails_on_model("; give --dim 'batch size=...'", [node("Relu", ["x"], ["y"])], [value_info("x", ["batch size", 4])])
 
     def test_dim_that_is_not_there(self):
         self.fails_on_model(["'Batch'", "did you mean 'batch'"], [node("Relu", ["x"], ["y"])], [value_info("x", ["batch", 3])],

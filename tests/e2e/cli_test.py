@@ -607,6 +607,13 @@ class Talk(Case):
         self.assertEqual(len(names), len(set(names)))
         self.assertGreater(len(names), 80)
 
+    def test_columns_of_the_ops_do_not_touch(self):
+        header, *rows = self.run_ok("ops").out.decode().splitlines()
+        columns = [header.index(c) for c in ("gradient", "inverse", "cpu kernels", "operands")]
+        for row in rows:
+            if row.strip():
+                self.assertEqual({row[c - 1 : c] or " " for c in columns}, {" "}, row)
+
     def test_selftest(self):
         is_short = command.IS_SANITIZED or "ISTHMUS_FULL" not in os.environ  # //tests/random compares random graphs too
         fewer = ["--graphs=100"] if is_short else []

@@ -28,6 +28,23 @@ class MaxAdded(Case):
         # Without the option the smallest adds no more than the step's cost.
         self.assertEqual(self.report("opt", "net.isth", LOSS, QUICK, "--budget=min", "-o", "small.isth")["arena_bytes"], arenas[-1])
 
+    def test_the_smallest_arena_at_a_price_with_chunks(self):
+        """Ops as small as these cost as much in parts as whole: chunks save a little, at more than the whole step's cost."""
+        self.run_ok("zoo", "gpt2", "--depth=1", "--width=16", "--heads=2", "--batch=2", "--tokens=8", "--vocab=50", "-o", "gpt2.isth")
+
+        def report(*args):
+            return self.report("opt", "gpt2.isth", LOSS, QUICK, "--allow=recompute,chunk", *args, "-o", "small.isth")
+
+        default, dear = report("--budget=min"), report("--budget=min", "--max-added=1000%")
+        self.assertLessEqual(default["recompute_overhead"], 1)
+        self.assertGreater(dear["recompute_overhead"], 1)
+        self.assertLess(dear["arena_bytes"], default["arena_bytes"])
+        # The smallest budget is the same at any price, and can be met.
+        self.assertEqual(default["smallest_budget_bytes"], dear["smallest_budget_bytes"])
+        met = report(f"--budget={default['smallest_budget_bytes']}")
+        self.assertLessEqual(met["arena_bytes"], default["smallest_budget_bytes"])
+        self.assertEqual(report("--budget=min", "--max-added=0%")["recompute_overhead"], 0)
+
     def test_a_dearer_plan_is_refused(self):
         for plan in "--budget=70%", "--policy=memory":
             with self.subTest(plan):

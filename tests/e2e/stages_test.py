@@ -201,6 +201,7 @@ class BatchNorm(Stages):
         # Without a number of micro-batches the stages run one after the other.
         r = self.run_ok("run", model, LOSS, ONE, "--stages=2")
         self.assertIn("one after the other", r.err)
+        self.assertIn("with --batch-norm=micro", r.err)
 
 
 class Files(Stages):
@@ -285,6 +286,52 @@ class Files(Stages):
         staged = self.report(*train, "--microbatches=4", "--stages=2", "--save=w.safetensors")
         self.assertEqual(staged["loss"], plain["loss"])
         self.assertTrue(os.path.exists(self.path("w.safetensors")))
+        # The norm of all gradients, by which each stage scales its own, arrives in a message.
+        train += ["--clip-norm=1", "--microbatches=4"]
+        plain, staged = self.report(*train), self.report(*train, "--stages=2")
+        self.assertEqual(staged["loss"], plain["loss"])
+        self.assertEqual(staged["measured_peak_bytes"], staged["predicted_peak_bytes"])
+
+    def test_what_is_overwritten_at_a_later_stage_than_its_readers(self):
+        """A weight that two stages share lies where its update is made, and a state where its next value is."""
+        self.write("shared.isth", """isthmus 2
+graph @shared {
+  input %x : f32[8, 8]
+  param %w : f32[8, 8] = normal {seed = 1, std = 0.3}
+  param %v : f32[8, 8] = normal {seed = 2, std = 0.3}
+  %a = matmul(%x, %w)
+  %b = tanh(%a)
+  %c = matmul(%b, %v)
+  %d = tanh(%c)
+  %y = matmul(%d, %w) {transpose_b = true}
+  %loss = mean(%y)
+  loss %loss
+  output %loss
+}
+""")
+        self.run_ok("grad", "shared.isth", "--optimizer=sgd", "-o", "step.isth")
+        self.write("norm.isth", """isthmus 2
+graph @norm {
+  input %x : f32[4, 3, 8, 8]
+  param %w : f32[6, 3, 3, 3] = normal {seed = 1, std = 0.2}
+  param %scale : f32[6] = ones
+  param %bias : f32[6] = zeros
+  state %mean : f32[6] = zeros
+  state %var : f32[6] = ones
+  %c = conv(%x, %w) {pads = [1, 1, 1, 1]}
+  %n, %now.mean, %now.var = batch_norm(%c, %scale, %bias, %mean, %var) @cpu:0
+  %next.mean = running_average(%mean, %now.mean) @cpu:1
+  %loss = mean(%n)
+  loss %loss
+  output %loss
+  output %next.mean next(%mean)
+}
+""")
+        for model, options in ("step", ["--balance=1,5"]), ("step", ["--balance=5,1"]), ("step", ["--microbatches=1"]), ("norm", ["--microbatches=2"]):
+            with self.subTest(f"{model} {options}"):
+                self.run_ok("opt", f"{model}.isth", ONE, "--stages=2", *options, "-o", "p.isth")
+                self.run_ok("verify", f"{model}.isth", "p.isth", ONE, "--steps=2")
+
 
 
 class Explained(Stages):

@@ -1,5 +1,8 @@
 #include "tools/cli/exit.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
 namespace isthmus {
 
 char ExitError::ID = 0;
@@ -24,11 +27,25 @@ int exitCodeOf(const DiagError &e) {
 }
 
 namespace {
-// "--class-axis", "--class-axis=1", "--dim N=8".
+// A word that a shell passes on as it is: in quotes if it has more than letters and digits.
+std::string shellWord(const std::string &text) {
+  if (llvm::all_of(text, [](char c) {
+        return llvm::isAlnum(c) || llvm::StringRef("_-.,:/=%@+").contains(c);
+      }))
+    return text;
+  std::string quoted = "'";
+  for (char c : text)
+    quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+// "--class-axis", "--class-axis=1", "--dim N=8", "--dim 'batch size=8'".
 std::string flag(const Remedy &r) {
   if (r.value.empty())
     return "--" + r.option;
-  return "--" + r.option + (llvm::StringRef(r.value).contains('=') ? " " : "=") + r.value;
+  if (llvm::StringRef(r.value).contains('='))
+    return "--" + r.option + " " + shellWord(r.value);
+  return "--" + r.option + "=" + r.value;
 }
 } // namespace
 

@@ -47,6 +47,19 @@ CLI::Validator positiveInteger() {
   return wholeNumber<int>(1, INT_MAX, "a whole number from 1 to 2147483647", "COUNT");
 }
 
+CLI::Validator nonNegativeInteger() {
+  return wholeNumber<int>(0, INT_MAX, "a whole number from 0 to 2147483647", "COUNT");
+}
+
+CLI::Validator nonNegativeNumber() {
+  auto check = [](std::string &text) {
+    double value = 0;
+    bool isOne = !llvm::StringRef(text).getAsDouble(value) && std::isfinite(value) && value >= 0;
+    return isOne ? "" : expected("a number from 0 on", text);
+  };
+  return CLI::Validator(check, "NUMBER");
+}
+
 CLI::Validator threadCount() {
   return wholeNumber<int>(1, 4096, "a whole number from 1 to 4096", "COUNT");
 }
@@ -274,7 +287,7 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
                   "run the whole step in so many parts of the batch, axis 0 of all inputs; where a "
                   "node needs the whole batch, such as a batch norm, the parts meet")
       ->group(group)
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
+      ->check(wholeNumber<int64_t>(1, int64_t(1) << 40, "a whole number from 1 to 2^40", "COUNT"));
   verb.add_option("--batch-norm", o.batchNorm,
                   "with --microbatches: whole, batch norms take the statistics of the whole batch, "
                   "as without micro-batches; micro, those of each micro-batch, and running averages "
@@ -382,7 +395,9 @@ llvm::Expected<std::map<std::string, int64_t>> dimBindings(const ModelOptions &o
     if (name.empty() || size.getAsInteger(10, value) || value <= 0)
       return usageError(
           "--dim expects NAME=SIZE with a positive size, such as --dim N=8, got '{0}'", text);
-    out[name.str()] = value;
+    if (auto [at, isNew] = out.try_emplace(name.str(), value); !isNew && at->second != value)
+      return usageError("--dim expects one size for '{0}', got {1} and {2}", name, at->second,
+                        value);
   }
   return out;
 }

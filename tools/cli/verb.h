@@ -19,9 +19,11 @@ CLI::Option *addEffortOption(CLI::App &verb, double &effort);
 // A file or a folder; an empty name is an error.
 CLI::Option *addPathOption(CLI::App &verb, const std::string &names, std::string &path,
                            const std::string &doc);
-// Validators: a whole number from 1 on; a number of threads that a machine can start; any number of
-// 64 bits without a sign.
+// Validators: a whole number from 1 on; one from 0 on; a number from 0 on; a number of threads that
+// a machine can start; any number of 64 bits without a sign.
 CLI::Validator positiveInteger();
+CLI::Validator nonNegativeInteger();
+CLI::Validator nonNegativeNumber();
 CLI::Validator threadCount();
 CLI::Validator seedNumber();
 

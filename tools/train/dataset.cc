@@ -34,7 +34,7 @@ std::vector<std::string> arrayNames(const Graph &g, const Input &input, Split sp
     names.push_back(name + suffix);
     if (isAnswer)
       names.push_back("y" + suffix);
-    else if (&input == firstInput(g))
+    else if (&input == firstInput(g) && name != "x")
       names.push_back("x" + suffix);
   };
   if (split == Split::Train)

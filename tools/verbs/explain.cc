@@ -83,7 +83,7 @@ VerbBody setUp(CLI::App &app) {
       ->capture_default_str();
   app.add_option("--top", o->top, "how many tensors to show, the largest first")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(nonNegativeInteger());
   app.add_option("--of", o->of,
                  "show these tensors instead: names with * and ?, separated by commas");
   app.add_flag("--json", o->json, "as JSON, schema isthmus.explain/1");

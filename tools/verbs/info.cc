@@ -5,6 +5,7 @@
 #include "runtime/cuda_device.h"
 #include "tools/cli/console.h"
 #include "tools/cli/devices.h"
+#include "tools/cli/table.h"
 #include "tools/verbs/verbs.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -24,8 +25,8 @@ std::string gradientText(const OpDef &op) {
 }
 
 llvm::Error ops() {
-  llvm::outs() << llvm::formatv("{0,-20}{1,-10}{2,-9}{3,-16}{4}\n", "op", "gradient", "inverse",
-                                "cpu kernels", "operands");
+  Table table({false, false, false, false, false});
+  table.row({"op", "gradient", "inverse", "cpu kernels", "operands"});
   for (const OpDef *op : OpRegistry::get().rows()) {
     std::string kernels;
     for (const Kernel &k : cpuKernels().of(op->name))
@@ -34,9 +35,9 @@ llvm::Error ops() {
       kernels = "view";
     else if (op->is(kTransfer))
       kernels = "the device's";
-    llvm::outs() << llvm::formatv("{0,-20}{1,-10}{2,-9}{3,-16}{4}\n", op->name, gradientText(*op),
-                                  op->inverse ? "yes" : "-", kernels, op->operands);
+    table.row({op->name, gradientText(*op), op->inverse ? "yes" : "-", kernels, op->operands});
   }
+  llvm::outs() << table.text("");
   return llvm::Error::success();
 }
 

@@ -79,7 +79,7 @@ VerbBody setUp(CLI::App &app) {
       ->check(positiveInteger());
   app.add_option("--top", o->top, "how many ops and nodes to show, the slowest first")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(nonNegativeInteger());
   addPathOption(app, "-o,--output", o->costs,
                 "the measured times, a JSON file for --costs; - for standard output");
   addPathOption(app, "--trace", o->trace,

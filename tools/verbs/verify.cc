@@ -357,7 +357,7 @@ VerbBody setUp(CLI::App &app) {
          "a share of its largest element; all other outputs are compared bit by bit; "
          "default: 1e-3, four places of the last bit of a 16-bit type, or eight times the error of "
          "MODEL itself beside f64")
-      ->check(CLI::NonNegativeNumber);
+      ->check(nonNegativeNumber());
   app.add_option("--steps", o->steps, "how often to repeat the step")
       ->capture_default_str()
       ->check(positiveInteger());
