@@ -471,6 +471,23 @@ class WholeSteps(unittest.TestCase):
             told = [str(w.message) for w in caught.warnings if "a budget of 5% " in str(w.message)]
             self.assertEqual(len(told), 1, told)
 
+    def test_a_function_that_is_compiled_too_often_is_told(self):
+        isthmus.torch.reset()
+        torch.compiler.reset()
+
+        def train(width):
+            model, x = layers(2, width), torch.randn(ROWS, width)
+            call = torch.compile(model, backend="isthmus", options={"budget": "70%", "effort": 0.1})
+            for _ in range(4):
+                model.zero_grad()
+                call(x).square().mean().backward()
+
+        with torch._dynamo.config.patch(recompile_limit=1):
+            train(32)
+            for width in (48, 64):  # PyTorch tells of the first alone
+                with self.assertRaisesRegex(isthmus.CannotBeMet, r"recompile_limit \(1\) allows.*torch\.compiler\.reset"):
+                    train(width)
+
     def test_a_program_is_measured_after_one_with_threads(self):
         isthmus.torch.reset()
         x, options = torch.randn(ROWS, WIDTH), {"budget": "16KiB", "strict": False}

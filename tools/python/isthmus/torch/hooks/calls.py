@@ -67,15 +67,26 @@ _DOUBLE_BACKWARD = (
 
 def uncompiled(since_us: int = 0) -> list[str]:
     """Returns which functions of the program PyTorch has lately failed to compile, where and why. It runs them op by op. since_us: a time in
-    microseconds since the epoch."""
-    found = []
+    microseconds since the epoch. A function that was compiled too often before is not tried again, so it is named if there is no other."""
+    found, limited = [], []
     for each in torch._dynamo.utils.get_compilation_metrics():
-        if (each.start_time_us or 0) < since_us:
-            continue
+        is_new = (each.start_time_us or 0) >= since_us
         why = str(each.fail_reason) if each.fail_type and each.fail_reason else ""
+        if "recompile_limit" in why:
+            (found if is_new else limited).append(_too_often(each.recompile_reason or ""))
+            continue
         if not why and each.restart_reasons and not each.graph_op_count:  # PyTorch broke off before the first op
             why = min(each.restart_reasons)
-        if why:
+        if why and is_new:
             where = f"{each.fail_user_frame_filename or each.co_filename}:{each.fail_user_frame_lineno or each.co_firstlineno}"
             found.append(f"{each.co_name} ({where}): {why.strip().splitlines()[0]}")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found or limited[-1:]))
+
+
+def _too_often(why: str) -> str:
+    because = f", the last time because {why.strip().splitlines()[0]}" if why else ""
+    return (
+        f"a function again, which it has compiled as often as torch._dynamo.config.recompile_limit ({torch._dynamo.config.recompile_limit}) allows{because}: "
+        "call torch.compiler.reset() before another model is compiled, or raise the limit"
+    )
+
