@@ -15,6 +15,7 @@ import warnings  # noqa: E402
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts  # noqa: E402
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
@@ -77,6 +78,20 @@ class Refusals(unittest.TestCase):
         told = float(re.search(r"of it ([\d.]+) MiB are gradients, which no plan saves", text).group(1))
         self.assertLessEqual(told, size / 2**20 + 0.05)
         self.assertGreater(told, 0.8 * size / 2**20)
+
+    def test_what_a_checkpoint_policy_saves_is_named(self):
+        def policies():
+            return create_selective_checkpoint_contexts([torch.ops.aten.addmm.default])  # MUST_SAVE; others are recomputed
+
+        class Selective(Blocks):
+            def forward(self, x):
+                for block in self.blocks:
+                    x = x + checkpoint(block, x, use_reentrant=False, context_fn=policies)
+                return x.square().mean()
+
+        text = refused(Selective(), torch.randn(1024, WIDTH), budget="60%")
+        told = float(re.search(r"([\d.]+) MiB are results of aten\.addmm in blocks\.\d\.\d and its like, .*\(MUST_SAVE\)", text).group(1))
+        self.assertIn(told, (2.0, 3.0, 4.0), "the first layer of each of four blocks makes 1 MiB")
 
     def test_an_op_that_needs_more_than_the_budget_is_named(self):
         text = refused(Blocks(), torch.randn(1024, WIDTH), budget="256KiB")

@@ -1,4 +1,4 @@
-"""Says which bytes of a least peak no plan saves: gradients, and what one op needs by itself."""
+"""Says which bytes of a least peak no plan saves: gradients, what may not be recomputed, and what one op needs by itself."""
 
 from __future__ import annotations
 
@@ -27,11 +27,20 @@ class Peak:
     """What the op that runs then reads, makes and works on, without gradients."""
     op: str
     """The name of the op that runs then; "" for one that stands for ops outside of the graphs."""
+    fixed: int = 0
+    """What of the forward waits for a later reader and may not be recomputed."""
+    fixed_op: str = ""
+    """The name of the op with the largest of these results."""
 
     def __str__(self) -> str:
         parts = []
         if self.gradients >= _LEAST_SHARE * self.bytes:
             parts.append(f"{in_mib(self.gradients)} are gradients, which no plan saves")
+        if self.fixed >= _LEAST_SHARE * self.bytes:
+            parts.append(
+                f"{in_mib(self.fixed)} are results of {self.fixed_op} and its like, which may not run again: by the program's checkpoint policies (MUST_SAVE), "
+                "or because such an op has effects or is of a library (allow_recompute)"
+            )
         if self.op and self.own >= _LEAST_SHARE * self.bytes:
             parts.append(f"{in_mib(self.own)} is what {self.op} needs by itself")
         return f"; of it {', and '.join(parts)}" if parts else ""
@@ -67,7 +76,11 @@ def peak_at(
     ran = set(schedule[: at + 1])
     made = [r for r in gradients if r[0] in ran]
     size = sum(problem[i].bytes[k] for i, k in made)
-    return Peak(live, size + before, needed_alone(problem, schedule[at], made), name(schedule[at]))
+    later = {storage_in(problem, r) for op in schedule[at + 1 :] for r in problem[op].reads}
+    fixed = [(problem[i].bytes[k], i) for i, k in later if i in ran and problem[i].phase == "forward" and not (problem[i].recomputable or problem[i].pinned)]
+    largest = max(fixed, default=(0, 0))
+    own = needed_alone(problem, schedule[at], made)
+    return Peak(live, size + before, own, name(schedule[at]), sum(n for n, _ in fixed), name(largest[1]) if largest[0] else "")
 
 
 def too_large(problem: Problem, budget: int, name: Callable[[int], str]) -> str:
