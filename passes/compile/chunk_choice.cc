@@ -3,6 +3,7 @@
 #include "ir/provenance.h"
 #include "passes/chunk/request.h"
 #include "passes/compile/planning.h"
+#include "passes/plan/bound.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
@@ -172,8 +173,8 @@ private:
     return *now && isBetter(**now, *last) ? between : bestNumber;
   }
 
-  // The score of a plan with so many chunks, which becomes `better` if it is the best so far; none
-  // if there is no such graph.
+  // The score of a plan with so many chunks, which becomes `better` if it is the best so far, or a
+  // bound on it that shows that it is not; none if there is no such graph.
   llvm::Expected<std::optional<Score>> tryNumber(int64_t number, std::optional<ChunkedPlan> &better,
                                                  InChunks inChunks) {
     auto g = inChunks(number);
@@ -183,7 +184,13 @@ private:
     }
     if (g->numReplaced() == graph_.numReplaced())
       return std::nullopt;
-    auto tried = plannedWith(std::move(*g), triedEffort());
+    auto problem = extractProblem(*g, target_, ways_);
+    if (!problem)
+      return problem.takeError();
+    const Score bound = boundOf(problem->problem);
+    if (!isBetter(bound, best_)) // then neither is a plan
+      return bound;
+    auto tried = planned(std::move(*g), std::move(*problem), triedEffort());
     if (!tried)
       return tried.takeError();
     const Score now = scoreOf(tried->planned);
@@ -196,30 +203,40 @@ private:
 
   double triedEffort() const { return o_.effort > 0 ? o_.effort / 8 : 0.25; }
 
-  llvm::Expected<ChunkedPlan> plannedWith(Graph g, double effort) {
-    auto problem = extractProblem(g, target_, ways_);
-    if (!problem)
-      return problem.takeError();
+  // A score that no plan of the problem exceeds.
+  Score boundOf(const plan::Problem &p) const {
+    const double leastCost = plan::leastCostAtAll(p).value_or(0);
+    Score s = {.isWithin = true, .cost = leastCost};
+    if (!isAtAnyPrice_)
+      s.isTooDear = isTooDear(plan::overhead(leastCost, baselineCost_), o_.mostAdded);
+    if (!isBetter(s, best_))
+      return s;
+    s.bytes = plan::lowestPeak(p);
+    s.isWithin = o_.smallest || s.bytes <= o_.budgetBytes;
+    return s;
+  }
+
+  llvm::Expected<ChunkedPlan> planned(Graph g, GraphProblem problem, double effort) {
     plan::SearchOptions o = o_;
     o.effort = effort;
-    const double own = plan::evaluate(problem->problem, plan::sourceOrder(problem->problem)).cost;
+    const double own = plan::evaluate(problem.problem, plan::sourceOrder(problem.problem)).cost;
     if (own > 0)
       o.mostAdded = (1 + o_.mostAdded) * baselineCost_ / own - 1;
     o.progress = [this](const plan::SearchProgress &now) {
       isStopped_ |= o_.progress && !o_.progress(now);
       return !isStopped_;
     };
-    auto planned = planGraph(g, *problem, target_, o);
+    auto planned = planGraph(g, problem, target_, o);
     if (!planned)
       return planned.takeError();
-    return ChunkedPlan{std::move(g), std::move(*problem), std::move(*planned)};
+    return ChunkedPlan{std::move(g), std::move(problem), std::move(*planned)};
   }
 
   // The chosen graph's plan by a search of full length, if that is better.
   llvm::Expected<std::optional<ChunkedPlan>> finished() {
     if (isStopped_)
       return std::move(chosen_);
-    auto last = plannedWith(chosen_->graph, o_.effort);
+    auto last = planned(chosen_->graph, chosen_->problem, o_.effort);
     if (!last)
       return last.takeError();
     const Score a = scoreOf(last->planned), b = scoreOf(chosen_->planned);
