@@ -1,10 +1,10 @@
-"""Exports small modules with both of PyTorch's exporters, and compares loss and gradients with PyTorch's."""
+"""Exports modules of rows, tokens and indices with both of PyTorch's exporters, and compares loss and gradients with PyTorch's. Dropout and second
+derivatives are compared too."""
 
 import command
 
 command.with_python_of_torch()
 
-import copy  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
 
@@ -12,23 +12,8 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
-from torch_export import EXPORTERS, export  # noqa: E402
-
-torch.set_num_threads(2)
-torch.manual_seed(0)
-
-
-class Function(nn.Module):
-    """A module that applies a function to the input and to parameters of these shapes."""
-
-    def __init__(self, body, **shapes):
-        super().__init__()
-        self.body = body
-        for name, shape in shapes.items():
-            setattr(self, name, nn.Parameter(torch.randn(shape)))
-
-    def forward(self, x):
-        return self.body(self, x)
+from torch_export import export  # noqa: E402
+from torch_modules import IDS, IMAGE, ROWS, TOKENS, Function, ModuleCase, seq, torch_loss  # noqa: E402
 
 
 class Tied(nn.Module):
@@ -60,16 +45,6 @@ class Attention(nn.Module):
         return self.out((weights @ v).transpose(1, 2).reshape(batch, tokens, width))
 
 
-class Residual(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.Conv2d(4, 4, 3, padding=1)
-        self.norm = nn.BatchNorm2d(4)
-
-    def forward(self, x):
-        return torch.relu(x + self.b(torch.relu(self.norm(self.a(x)))))
-
-
 class Outputs(nn.Module):
     """The outputs of a recurrent network, without its last state."""
 
@@ -99,280 +74,79 @@ class ClassLoss(nn.Module):
                          ignore_index=self.options.get("ignore", -100), reduction=self.options.get("reduction", "mean"))
 
 
-def seq(*layers):
-    return lambda: nn.Sequential(*layers)
-
-
 def mlp(activation):
     return lambda: nn.Sequential(nn.Linear(6, 9), activation, nn.Linear(9, 5))
 
 
-IMAGE, SIGNAL, ROWS, TOKENS = (2, 4, 9, 8), (2, 4, 15), (3, 6), (2, 5, 8)
-IDS = ("ids", 11, (3, 4))
-
-# By name: (maker of the module, shape of the input, loss). The ops are those for which exporters write different nodes
-# by opset.
-CASES = {
-    "linear": (seq(nn.Linear(6, 5)), ROWS, "mse"),
-    "linear_no_bias": (seq(nn.Linear(6, 5, bias=False)), ROWS, "cross_entropy"),
-    "linear_3d": (seq(nn.Linear(8, 5)), TOKENS, "mse"),
-    **{
-        f"mlp_{type(a).__name__.lower()}{suffix}": (mlp(a), ROWS, "mse")
-        for a, suffix in [
-            (nn.ReLU(), ""), (nn.Tanh(), ""), (nn.Sigmoid(), ""), (nn.SiLU(), ""), (nn.GELU(), ""), (nn.GELU("tanh"), "_tanh"),
-            (nn.LeakyReLU(0.1), ""), (nn.Softplus(), ""), (nn.ELU(), ""), (nn.ReLU6(), ""), (nn.Hardtanh(-0.7, 0.4), ""),
-            (nn.Softmax(-1), ""), (nn.LogSoftmax(-1), ""), (nn.Hardswish(), ""), (nn.Hardsigmoid(), ""), (nn.Identity(), ""),
-        ]
-    },
-    "exp_log": (lambda: Function(lambda m, x: torch.log(1 + torch.exp(m.a * x)), a=[6]), ROWS, "mse"),
-    "sqrt_div": (lambda: Function(lambda m, x: x / torch.sqrt(m.a * m.a + 1), a=[6]), ROWS, "mse"),
-    "powers": (lambda: Function(lambda m, x: (x * m.a) ** 2 + (m.a.abs() + 0.5) ** 1.5, a=[6]), ROWS, "mse"),
-    "sin_cos": (lambda: Function(lambda m, x: torch.sin(m.a * x) - torch.cos(x), a=[6]), ROWS, "mse"),
-    "where": (lambda: Function(lambda m, x: torch.where(x > 0.1, m.a * x, -m.a), a=[6]), ROWS, "mse"),
-    "minimum_maximum": (lambda: Function(lambda m, x: torch.maximum(m.a, x) * torch.minimum(m.b, x), a=[6], b=[6]), ROWS, "mse"),
-    # For these, the exporters' optimizers make two tensors from one parameter.
-    "gate": (lambda: Function(lambda m, x: x * m.a + torch.tanh(x) * (1 - m.a), a=[1, 6]), ROWS, "mse"),
-    "there_and_back": (lambda: Function(lambda m, x: x + (1 / m.a) * torch.sin(m.a * x) ** 2, a=[6]), ROWS, "mse"),
-    "broadcast": (lambda: Function(lambda m, x: x * m.a + m.b, a=[3, 1], b=[1]), ROWS, "mse"),
-    "reductions": (lambda: Function(lambda m, x: (m.a * x).mean(1, keepdim=True) + (m.a * x).sum(0) + (m.a * x).amax(1, keepdim=True), a=[6]),
-                   ROWS, "mse"),
-    "lstm": (lambda: Outputs(nn.LSTM, 8, 5), TOKENS, "mse"),
-    "lstm_two_ways": (lambda: Outputs(nn.LSTM, 8, 3, num_layers=2, bidirectional=True), TOKENS, "mse"),
-    "gru": (lambda: Outputs(nn.GRU, 8, 5), TOKENS, "mse"),
-    "gru_two_ways": (lambda: Outputs(nn.GRU, 8, 3, num_layers=2, bidirectional=True), TOKENS, "mse"),
-    "rnn_relu": (lambda: Outputs(nn.RNN, 8, 5, nonlinearity="relu", bias=False), TOKENS, "mse"),
-    "inner_cross_entropy": (lambda: ClassLoss(F.cross_entropy, ignore=3), ROWS, "mse"),
-    "inner_cross_entropy_weighted": (lambda: ClassLoss(F.cross_entropy, weighted=True, ignore=0), ROWS, "mse"),
-    "inner_nll": (lambda: ClassLoss(F.nll_loss, weighted=True, reduction="sum"), ROWS, "mse"),
-    "inner_nll_each": (lambda: ClassLoss(F.nll_loss, ignore=1, reduction="none"), ROWS, "mse"),
-    "conv": (seq(nn.Conv2d(4, 6, 3)), IMAGE, "mse"),
-    "conv_padded": (seq(nn.Conv2d(4, 6, 3, padding=1)), IMAGE, "mse"),
-    "conv_strided": (seq(nn.Conv2d(4, 6, 3, stride=2, padding=1)), IMAGE, "mse"),
-    "conv_strides_differ": (seq(nn.Conv2d(4, 6, (3, 2), stride=(1, 3), padding=(0, 1))), IMAGE, "mse"),
-    "conv_dilated": (seq(nn.Conv2d(4, 6, 3, dilation=2, padding=2)), IMAGE, "mse"),
-    "conv_groups": (seq(nn.Conv2d(4, 6, 3, groups=2)), IMAGE, "mse"),
-    "conv_depthwise": (seq(nn.Conv2d(4, 8, 3, groups=4, padding=1, bias=False)), IMAGE, "mse"),
-    "conv_pointwise": (seq(nn.Conv2d(4, 7, 1)), IMAGE, "cross_entropy"),
-    "conv1d": (seq(nn.Conv1d(4, 6, 3, dilation=2, padding=3)), SIGNAL, "mse"),
-    "conv3d": (seq(nn.Conv3d(2, 3, 3, padding=1, stride=(1, 2, 2))), (1, 2, 4, 6, 5), "mse"),
-    "conv_transpose": (seq(nn.ConvTranspose2d(4, 3, 2, stride=2)), IMAGE, "mse"),
-    "conv_transpose_padded": (seq(nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2)), IMAGE, "mse"),
-    "conv_transpose1d": (seq(nn.ConvTranspose1d(4, 3, 4, stride=3, dilation=2, bias=False)), SIGNAL, "mse"),
-    "max_pool": (seq(nn.Conv2d(4, 4, 1), nn.MaxPool2d(2)), IMAGE, "mse"),
-    "max_pool_padded": (seq(nn.Conv2d(4, 4, 1), nn.MaxPool2d(3, stride=2, padding=1)), IMAGE, "mse"),
-    "max_pool_ceil": (seq(nn.Conv2d(4, 4, 1), nn.MaxPool2d(2, ceil_mode=True)), IMAGE, "mse"),
-    "max_pool1d": (seq(nn.Conv1d(4, 4, 1), nn.MaxPool1d(3, stride=2)), SIGNAL, "mse"),
-    "avg_pool": (seq(nn.Conv2d(4, 4, 1), nn.AvgPool2d(2)), IMAGE, "mse"),
-    "avg_pool_padded": (seq(nn.Conv2d(4, 4, 1), nn.AvgPool2d(3, stride=2, padding=1)), IMAGE, "mse"),
-    "avg_pool_padding_not_counted": (seq(nn.Conv2d(4, 4, 1), nn.AvgPool2d(3, stride=2, padding=1, count_include_pad=False)), IMAGE, "mse"),
-    "global_pool": (seq(nn.Conv2d(4, 5, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(5, 3)), IMAGE, "cross_entropy"),
-    "batch_norm": (seq(nn.Conv2d(4, 5, 3, bias=False), nn.BatchNorm2d(5), nn.ReLU()), IMAGE, "mse"),
-    "batch_norm1d": (seq(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Tanh()), ROWS, "mse"),
-    "layer_norm": (seq(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 3)), TOKENS, "mse"),
-    "layer_norm_two_axes": (seq(nn.LayerNorm((5, 8)), nn.Linear(8, 3)), TOKENS, "mse"),
-    "layer_norm_plain": (seq(nn.Linear(8, 8), nn.LayerNorm(8, elementwise_affine=False)), TOKENS, "mse"),
-    "embedding": (lambda: nn.Sequential(nn.Embedding(11, 6), nn.Linear(6, 4)), IDS, "mse"),
-    "tied_weights": (Tied, IDS, "cross_entropy"),
-    "attention": (Attention, TOKENS, "mse"),
-    "residual": (Residual, IMAGE, "mse"),
-    "softmax": (lambda: Function(lambda m, x: (m.a * x).softmax(0), a=[6]), ROWS, "mse"),
-    "concat": (lambda: Function(lambda m, x: torch.cat([m.a * x, x, m.a * m.a * x], 1), a=[6]), ROWS, "mse"),
-    "split": (lambda: Function(lambda m, x: (lambda p: p[0] * p[1] + p[2])((m.a * x).split(2, 1)), a=[6]), ROWS, "mse"),
-    "chunks_of_different_size": (lambda: Function(lambda m, x: (lambda p: p[0].sum(1, keepdim=True) * p[1])((m.a * x).split([4, 2], 1)), a=[6]),
-                                 ROWS, "mse"),
-    "slices": (lambda: Function(lambda m, x: (m.a * x)[:, 1:5:2] * (m.a * x)[1:, -2:].sum(), a=[6]), ROWS, "mse"),
-    "reshape_permute": (lambda: Function(lambda m, x: (m.a * x).permute(2, 0, 1).reshape(8, -1).unsqueeze(1), a=[8]), TOKENS, "mse"),
-    "expand_repeat": (lambda: Function(lambda m, x: (m.a.expand(3, 6) * x).repeat(2, 1), a=[1, 6]), ROWS, "mse"),
-    "pad": (lambda: Function(lambda m, x: F.pad(m.a * x, (1, 2), value=0.5), a=[6]), ROWS, "mse"),
-    "pad_negative": (lambda: Function(lambda m, x: F.pad(m.a * x, (-1, 2)), a=[6]), ROWS, "mse"),
-    "pad_reflect": (seq(nn.Conv2d(4, 4, 1), nn.ReflectionPad2d((1, 2, 3, 0))), IMAGE, "mse"),
-    "pad_edge": (seq(nn.Conv2d(4, 4, 1), nn.ReplicationPad2d((1, 2, 3, 0))), IMAGE, "mse"),
-    "pad_wrap": (seq(nn.Conv2d(4, 4, 1), nn.CircularPad2d((1, 2, 3, 0))), IMAGE, "mse"),
-    "resize_nearest": (seq(nn.Conv2d(4, 4, 1), nn.Upsample(scale_factor=2)), IMAGE, "mse"),
-    "resize_bilinear": (seq(nn.Conv2d(4, 4, 1), nn.Upsample(size=(13, 5), mode="bilinear")), IMAGE, "mse"),
-    "resize_corners": (seq(nn.Conv2d(4, 4, 1), nn.Upsample(size=(13, 5), mode="bilinear", align_corners=True)), IMAGE, "mse"),
-    "resize_bicubic": (seq(nn.Conv2d(4, 4, 1), nn.Upsample(size=(5, 13), mode="bicubic")), IMAGE, "mse"),
-    "resize_trilinear": (seq(nn.Conv3d(2, 2, 1), nn.Upsample(size=(3, 8, 5), mode="trilinear")), (1, 2, 4, 6, 5), "mse"),
-    **{
-        f"grid_sample_{mode}_{padding}{'_corners' * corners}": (
-            lambda mode=mode, padding=padding, corners=corners: Function(
-                lambda m, x: F.grid_sample(x, m.grid, mode, padding, bool(corners)), grid=[2, 5, 6, 2]),
-            IMAGE, "mse")
-        for mode, padding, corners in [("bilinear", "zeros", 0), ("bilinear", "border", 1), ("bilinear", "reflection", 0),
-                                       ("nearest", "zeros", 1), ("bicubic", "zeros", 1), ("bicubic", "reflection", 0)]
-    },
-    "avg_pool_ceil": (seq(nn.Conv2d(4, 4, 1), nn.AvgPool2d(3, stride=2, padding=1, ceil_mode=True)), IMAGE, "mse"),
-    "adaptive_pool": (seq(nn.Conv2d(4, 4, 1), nn.AdaptiveAvgPool2d((3, 2))), IMAGE, "mse"),
-    "pixel_shuffle": (seq(nn.Conv2d(4, 4, 1), nn.PixelShuffle(2)), IMAGE, "mse"),
-    "matmul": (lambda: Function(lambda m, x: m.a @ x @ m.b, a=[5, 5], b=[2, 8, 3]), TOKENS, "mse"),
-    "gather_rows": (lambda: Function(lambda m, x: (m.a * x)[torch.tensor([2, 0, 2])], a=[6]), ROWS, "mse"),
-    "glu": (seq(nn.Linear(6, 8), nn.GLU()), ROWS, "mse"),
-    "group_norm": (seq(nn.Conv2d(4, 4, 1), nn.GroupNorm(2, 4)), IMAGE, "mse"),
-    # PyTorch treats a scalar as a vector of one element, and the exporters write its axis.
-    "axes_of_scalars": (
-        lambda: Function(lambda m, x: (lambda s: s.logsumexp(0, keepdim=True) + s.cumsum(-1) + s.norm(dim=0) + s.topk(1)[0] * s.softmax(0)
-                                       + s.max(0)[0] + s.index_select(0, torch.tensor([0])) * x[0].mean())((m.a * x).sum()), a=[6]),
-        ROWS, "mse"),
-    "loss_of_one_sample": (lambda: Function(lambda m, x: F.cross_entropy((m.a * x)[0], torch.tensor(2)), a=[6]), ROWS, "mse"),
-    "norm_of_zeros": (lambda: Function(lambda m, x: F.normalize(F.pad(m.a * x, (0, 0, 0, 2)), dim=-1), a=[6]), ROWS, "mse"),
-    "stft": (lambda: Function(lambda m, x: torch.stft(m.a * x, 4, 2, window=x.new_ones(4), center=False, return_complex=False), a=[6]),
-             ROWS, "mse"),
-    # An Identity of a parameter, or of a constant, is no parameter of its own.
-    "clone_of_a_parameter": (lambda: Function(lambda m, x: m.a.clone() * x + m.a * torch.tensor([1.0, 2, 3, 4, 5, 6]), a=[6]), ROWS, "mse"),
-    "instance_norm": (seq(nn.Conv2d(4, 4, 1), nn.InstanceNorm2d(4, affine=True)), IMAGE, "mse"),
-}
-# The exporter rounds constants (sqrt(2), 1/6) to f32, so that f64 results agree only to the digits of f32. The weights
-# of a Resize also have the type of its operand in the file, f32.
-CONSTANTS_IN_F32 = {"mlp_gelu", "mlp_gelu_tanh", "mlp_hardsigmoid",
-                    "resize_bilinear", "resize_corners", "resize_bicubic", "resize_trilinear"}
-# A tied parameter has one name in the file, which the exporter chooses.
-NAMED_OTHERWISE = {"tied_weights": {"embed.weight": "head.weight"}}
-# All cases use one exporter of each kind; cases whose nodes depend on the opset also use the others. With default
-# options, the newer exporter folds batch norms and transposes weights, and the older one folds constants, so they are
-# tested only on cases whose names stay.
-EVERYWHERE = ("ts17", "dynamo20")
-DEFAULTS = ("default", "ts_default")
-BY_DEFAULT = {"linear", "mlp_relu", "conv", "conv_groups", "max_pool", "global_pool", "split", "slices", "chunks_of_different_size",
-              "pad", "softmax", "matmul", "reductions", "reshape_permute", "gate", "there_and_back"}
-BY_OPSET = {"linear_3d", "mlp_gelu", "mlp_gelu_tanh", "layer_norm", "reductions", "split", "slices", "pad", "attention", "batch_norm",
-            "mlp_softmax", "tied_weights", "max_pool_padded", "group_norm"}
-
-
-def torch_loss(kind, y, extra):
-    return F.cross_entropy(y, extra) if kind == "cross_entropy" else F.mse_loss(y, extra)
-
-
-class Modules(command.TestCase):
-    def make(self, name):
-        """Returns the module, its input, and the loss's other operand, with values that are exact in f32."""
-        torch.manual_seed(sum(map(ord, name)))
-        maker, shape, kind = CASES[name]
-        module = copy.deepcopy(maker()).float()
-        for buffer, value in module.named_buffers():
-            if "running" in buffer:
-                value.copy_(torch.rand_like(value) + 0.5)
-        if shape[0] == "ids":
-            x = torch.randint(0, shape[1], shape[2])
-        else:
-            x = torch.randn(shape)
-        with torch.no_grad():
-            y = module.eval()(x)
-        if kind == "cross_entropy":
-            extra = torch.randint(0, y.shape[1], [y.shape[0], *y.shape[2:]])
-        else:
-            extra = torch.randn(y.shape)
-        return module, x, extra, kind
-
-    def wanted(self, module, x, extra, kind, train):
-        """Returns loss, output and gradients in f64, by name."""
-        reference = copy.deepcopy(module).double().train(train)
-        x = x.clone() if not x.is_floating_point() else x.double().requires_grad_()
-        y = reference(x)
-        loss = torch_loss(kind, y, extra.double() if extra.is_floating_point() else extra)
-        loss.backward()
-        found = {"loss": loss.detach(), "y": y.detach()}
-        for name, p in reference.named_parameters():
-            found[f"grad.{name}"] = p.grad
-        if x.grad is not None:
-            found["grad.x"] = x.grad
-        return {name: value.numpy() for name, value in found.items()}
-
-    def check(self, name, exporter):
-        module, x, extra, kind = self.make(name)
-        export(module.eval(), x, self.path("m.onnx"), exporter)
-        key = "labels" if kind == "cross_entropy" else "target"
-        for precision, kinds in ("f32", np.float32), ("f64", np.float64):
-            folder = self.path(f"in_{precision}")
-            os.makedirs(folder)
-            for tensor, file in (x, "x"), (extra, key):
-                array = tensor.numpy()
-                np.save(f"{folder}/{file}.npy", array.astype(kinds) if array.dtype == np.float32 else array)
-        has_modes = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in module.modules())
-        for train in (False, True) if has_modes else (True,):
-            want = self.wanted(module, x, extra, kind, train)
-            if exporter.startswith("dynamo"):
-                for torch_name, file_name in NAMED_OTHERWISE.get(name, {}).items():
-                    want[f"grad.{file_name}"] = want.pop(f"grad.{torch_name}")
-            for precision, relative in ("f64", 1e-7 if name in CONSTANTS_IN_F32 else 1e-9), ("f32", 2e-4):
-                options = [] if train else ["--eval"]
-                result = command.run("run", "m.onnx", f"--loss={kind}", "--wrt=all", f"--precision={precision}", *options,
-                                     f"--inputs=in_{precision}", "--outputs=out", "--report=r.json", cwd=self.dir)
-                self.assertEqual(result.code, 0, f"{name} {exporter} {precision}\n{result}")
-                names = json.loads(self.read("out/names.json"))
-                got = {n: np.load(self.path(f"out/{file}")) for file, n in names.items()}
-                self.compare(got, want, relative, f"{precision} {'train' if train else 'eval'}")
-
-    def compare(self, got, want, relative, what):
-        gradients = {n for n in got if n.startswith("grad.")}
-        for name, w in want.items():
-            self.assertIn(name, got, what)
-            g = got[name].astype(np.float64)
-            self.assertEqual(g.shape, w.shape, f"{what} {name}")
-            # The scale is that of the whole tensor, as elements that cancel have the rounding errors of their summands.
-            # The gradient of a bias before a batch norm is only rounding.
-            scale = max(1e-3 if what.startswith("f64") else 1e-2, float(np.abs(w).max(initial=0)))
-            off = float(np.abs(g - w).max(initial=0))
-            self.assertLessEqual(off, relative * scale, f"{what} {name}: off by {off}, of {scale}")
-        self.assertEqual(gradients, {n for n in want if n.startswith("grad.")}, what)
-
-
-def add_tests():
-    for name in CASES:
-        exporters = [e for e in EXPORTERS if e not in DEFAULTS] if name in BY_OPSET else [*EVERYWHERE]
-        for exporter in exporters + [*DEFAULTS] * (name in BY_DEFAULT):
-            def body(self, name=name, exporter=exporter):
-                self.check(name, exporter)
-
-            setattr(Modules, f"test_{name}_{exporter}", body)
-
-
-class Kinks(command.TestCase):
-    """If several subgradients exist, the program chooses as PyTorch does."""
-
-    # The inputs are small whole numbers.
-    CASES = {
-        "relu": F.relu, "relu6": lambda x: F.relu6(6 * x), "hardtanh": lambda x: F.hardtanh(x, -1, 2), "abs": torch.abs,
-        "clamp": lambda x: x.clamp(-1, 2), "clamp_min": lambda x: x.clamp(min=1), "clamp_max": lambda x: x.clamp(max=1),
-        "hardswish": lambda x: F.hardswish(3 * x), "hardsigmoid": lambda x: F.hardsigmoid(3 * x), "leaky_relu": F.leaky_relu,
-        "hardswish_by_hand": lambda x: 3 * x * F.relu6(3 * x + 3) / 6, "elu": F.elu, "softshrink": lambda x: F.softshrink(x, 1.0),
-        "maximum": lambda x: torch.maximum(x, x.flip(-1)) * torch.arange(6.0, dtype=x.dtype),
-        "minimum_of_a_constant": lambda x: torch.minimum(x, torch.ones_like(x)),
-        "max_of_all": lambda x: x.max(), "min_of_all": lambda x: x.min(), "amax_of_several": lambda x: x.amax((1, 2)),
-        "max_of_one": lambda x: x.max(1)[0], "min_of_one": lambda x: x.min(2, keepdim=True)[0],
-        "max_pool": lambda x: F.max_pool2d(x.relu(), 3, 2, 1), "adaptive_max_pool": lambda x: F.adaptive_max_pool2d(x, 1),
-        "max_pool_ceil": lambda x: F.max_pool2d(x, 2, 2, ceil_mode=True),
+class Modules(ModuleCase):
+    cases = {
+        "linear": (seq(nn.Linear(6, 5)), ROWS, "mse"),
+        "linear_no_bias": (seq(nn.Linear(6, 5, bias=False)), ROWS, "cross_entropy"),
+        "linear_3d": (seq(nn.Linear(8, 5)), TOKENS, "mse"),
+        **{
+            f"mlp_{type(a).__name__.lower()}{suffix}": (mlp(a), ROWS, "mse")
+            for a, suffix in [
+                (nn.ReLU(), ""), (nn.Tanh(), ""), (nn.Sigmoid(), ""), (nn.SiLU(), ""), (nn.GELU(), ""), (nn.GELU("tanh"), "_tanh"),
+                (nn.LeakyReLU(0.1), ""), (nn.Softplus(), ""), (nn.ELU(), ""), (nn.ReLU6(), ""), (nn.Hardtanh(-0.7, 0.4), ""),
+                (nn.Softmax(-1), ""), (nn.LogSoftmax(-1), ""), (nn.Hardswish(), ""), (nn.Hardsigmoid(), ""), (nn.Identity(), ""),
+            ]
+        },
+        "exp_log": (lambda: Function(lambda m, x: torch.log(1 + torch.exp(m.a * x)), a=[6]), ROWS, "mse"),
+        "sqrt_div": (lambda: Function(lambda m, x: x / torch.sqrt(m.a * m.a + 1), a=[6]), ROWS, "mse"),
+        "powers": (lambda: Function(lambda m, x: (x * m.a) ** 2 + (m.a.abs() + 0.5) ** 1.5, a=[6]), ROWS, "mse"),
+        "sin_cos": (lambda: Function(lambda m, x: torch.sin(m.a * x) - torch.cos(x), a=[6]), ROWS, "mse"),
+        "where": (lambda: Function(lambda m, x: torch.where(x > 0.1, m.a * x, -m.a), a=[6]), ROWS, "mse"),
+        "minimum_maximum": (lambda: Function(lambda m, x: torch.maximum(m.a, x) * torch.minimum(m.b, x), a=[6], b=[6]), ROWS, "mse"),
+        # For these, the exporters' optimizers make two tensors from one parameter.
+        "gate": (lambda: Function(lambda m, x: x * m.a + torch.tanh(x) * (1 - m.a), a=[1, 6]), ROWS, "mse"),
+        "there_and_back": (lambda: Function(lambda m, x: x + (1 / m.a) * torch.sin(m.a * x) ** 2, a=[6]), ROWS, "mse"),
+        "broadcast": (lambda: Function(lambda m, x: x * m.a + m.b, a=[3, 1], b=[1]), ROWS, "mse"),
+        "reductions": (lambda: Function(lambda m, x: (m.a * x).mean(1, keepdim=True) + (m.a * x).sum(0) + (m.a * x).amax(1, keepdim=True), a=[6]),
+                       ROWS, "mse"),
+        "lstm": (lambda: Outputs(nn.LSTM, 8, 5), TOKENS, "mse"),
+        "lstm_two_ways": (lambda: Outputs(nn.LSTM, 8, 3, num_layers=2, bidirectional=True), TOKENS, "mse"),
+        "gru": (lambda: Outputs(nn.GRU, 8, 5), TOKENS, "mse"),
+        "gru_two_ways": (lambda: Outputs(nn.GRU, 8, 3, num_layers=2, bidirectional=True), TOKENS, "mse"),
+        "rnn_relu": (lambda: Outputs(nn.RNN, 8, 5, nonlinearity="relu", bias=False), TOKENS, "mse"),
+        "inner_cross_entropy": (lambda: ClassLoss(F.cross_entropy, ignore=3), ROWS, "mse"),
+        "inner_cross_entropy_weighted": (lambda: ClassLoss(F.cross_entropy, weighted=True, ignore=0), ROWS, "mse"),
+        "inner_nll": (lambda: ClassLoss(F.nll_loss, weighted=True, reduction="sum"), ROWS, "mse"),
+        "inner_nll_each": (lambda: ClassLoss(F.nll_loss, ignore=1, reduction="none"), ROWS, "mse"),
+        "batch_norm1d": (seq(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Tanh()), ROWS, "mse"),
+        "layer_norm": (seq(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 3)), TOKENS, "mse"),
+        "layer_norm_two_axes": (seq(nn.LayerNorm((5, 8)), nn.Linear(8, 3)), TOKENS, "mse"),
+        "layer_norm_plain": (seq(nn.Linear(8, 8), nn.LayerNorm(8, elementwise_affine=False)), TOKENS, "mse"),
+        "embedding": (lambda: nn.Sequential(nn.Embedding(11, 6), nn.Linear(6, 4)), IDS, "mse"),
+        "tied_weights": (Tied, IDS, "cross_entropy"),
+        "attention": (Attention, TOKENS, "mse"),
+        "softmax": (lambda: Function(lambda m, x: (m.a * x).softmax(0), a=[6]), ROWS, "mse"),
+        "concat": (lambda: Function(lambda m, x: torch.cat([m.a * x, x, m.a * m.a * x], 1), a=[6]), ROWS, "mse"),
+        "split": (lambda: Function(lambda m, x: (lambda p: p[0] * p[1] + p[2])((m.a * x).split(2, 1)), a=[6]), ROWS, "mse"),
+        "chunks_of_different_size": (lambda: Function(lambda m, x: (lambda p: p[0].sum(1, keepdim=True) * p[1])((m.a * x).split([4, 2], 1)), a=[6]),
+                                     ROWS, "mse"),
+        "slices": (lambda: Function(lambda m, x: (m.a * x)[:, 1:5:2] * (m.a * x)[1:, -2:].sum(), a=[6]), ROWS, "mse"),
+        "reshape_permute": (lambda: Function(lambda m, x: (m.a * x).permute(2, 0, 1).reshape(8, -1).unsqueeze(1), a=[8]), TOKENS, "mse"),
+        "expand_repeat": (lambda: Function(lambda m, x: (m.a.expand(3, 6) * x).repeat(2, 1), a=[1, 6]), ROWS, "mse"),
+        "pad": (lambda: Function(lambda m, x: F.pad(m.a * x, (1, 2), value=0.5), a=[6]), ROWS, "mse"),
+        "pad_negative": (lambda: Function(lambda m, x: F.pad(m.a * x, (-1, 2)), a=[6]), ROWS, "mse"),
+        "matmul": (lambda: Function(lambda m, x: m.a @ x @ m.b, a=[5, 5], b=[2, 8, 3]), TOKENS, "mse"),
+        "gather_rows": (lambda: Function(lambda m, x: (m.a * x)[torch.tensor([2, 0, 2])], a=[6]), ROWS, "mse"),
+        "glu": (seq(nn.Linear(6, 8), nn.GLU()), ROWS, "mse"),
+        # PyTorch treats a scalar as a vector of one element, and the exporters write its axis.
+        "axes_of_scalars": (
+            lambda: Function(lambda m, x: (lambda s: s.logsumexp(0, keepdim=True) + s.cumsum(-1) + s.norm(dim=0) + s.topk(1)[0] * s.softmax(0)
+                                           + s.max(0)[0] + s.index_select(0, torch.tensor([0])) * x[0].mean())((m.a * x).sum()), a=[6]),
+            ROWS, "mse"),
+        "loss_of_one_sample": (lambda: Function(lambda m, x: F.cross_entropy((m.a * x)[0], torch.tensor(2)), a=[6]), ROWS, "mse"),
+        "norm_of_zeros": (lambda: Function(lambda m, x: F.normalize(F.pad(m.a * x, (0, 0, 0, 2)), dim=-1), a=[6]), ROWS, "mse"),
+        "stft": (lambda: Function(lambda m, x: torch.stft(m.a * x, 4, 2, window=x.new_ones(4), center=False, return_complex=False), a=[6]),
+                 ROWS, "mse"),
+        # An Identity of a parameter, or of a constant, is no parameter of its own.
+        "clone_of_a_parameter": (lambda: Function(lambda m, x: m.a.clone() * x + m.a * torch.tensor([1.0, 2, 3, 4, 5, 6]), a=[6]), ROWS, "mse"),
     }
-    # For these, the older exporter writes the same nodes as for other functions.
-    NOTED = {"amax": lambda x: x.amax(1), "amin": lambda x: x.amin(-1, keepdim=True), "detach": lambda x: x * x.detach(),
-             "adaptive_avg_pool": lambda x: F.adaptive_avg_pool2d(x, (2, 4)),
-             "straight_through": lambda x: (torch.round(x / 2) - x).detach() + x}
 
-    def test_by_both_exporters(self):
-        for name, body in self.CASES.items():
-            for exporter in "ts17", "dynamo20":
-                with self.subTest(f"{name} {exporter}"):
-                    self.check(body, exporter)
 
-    def test_what_the_newer_exporter_notes(self):
-        for name, body in self.NOTED.items():
-            with self.subTest(name):
-                self.check(body, "dynamo20")
-
-    def check(self, body, exporter):
-        random = np.random.default_rng(7)
-        x = torch.tensor(random.integers(-2, 3, (2, 4, 5, 6)), dtype=torch.float32)
-        export(Function(lambda m, x: body(x)).eval(), x, self.path("m.onnx"), exporter)
-        wide = x.double().requires_grad_()
-        y = body(wide)
-        seed = torch.tensor(random.normal(size=y.shape))
-        os.makedirs(self.path("in"), exist_ok=True)
-        np.save(self.path("in/x.npy"), wide.detach().numpy())
-        np.save(self.path("in/seed.y.npy"), seed.numpy())
-        self.run_ok("grad", "m.onnx", "--ys=y", "--xs=x", "--grad-ys=inputs", "-o", "g.isth")
-        self.run_ok("run", "g.isth", "--precision=f64", "--inputs=in", "--outputs=out")
-        files = {n: f for f, n in json.loads(self.read("out/names.json")).items()}
-        want = torch.autograd.grad(y, wide, seed)[0].numpy()
-        np.testing.assert_allclose(np.load(self.path(f"out/{files['grad.x']}")), want, rtol=1e-6, atol=1e-7)
+Modules.add_tests()
 
 
 def drop_path(x, keep=0.8):
@@ -490,8 +264,6 @@ class SecondDerivatives(command.TestCase):
                 relative = 1e-7 if any(isinstance(m, nn.GELU) for m in module.modules()) else 1e-9
                 self.assertLessEqual(off, relative * max(1e-3, np.abs(w).max()), f"{output}: off by {off}")
 
-
-add_tests()
 
 if __name__ == "__main__":
     command.main()

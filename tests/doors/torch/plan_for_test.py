@@ -47,7 +47,7 @@ class Block(nn.Module):
 class Language(nn.Module):
     """A language model with a tied head. checkpoints: its blocks run again in the backward."""
 
-    def __init__(self, words=128, width=WIDTH, blocks=4, checkpoints=False):
+    def __init__(self, words=128, width=WIDTH, blocks=2, checkpoints=False):
         super().__init__()
         self.checkpoints = checkpoints
         self.words, self.blocks, self.head = nn.Embedding(words, width), nn.ModuleList([Block(width) for _ in range(blocks)]), nn.Linear(width, words)
@@ -149,11 +149,11 @@ class Foreseen(unittest.TestCase):
 
 class Sizes(unittest.TestCase):
     def test_a_model_that_no_machine_can_hold(self):
-        model = on_meta(words=1 << 20, width=1 << 18, blocks=2)
-        self.assertGreater(sum(4 * p.numel() for p in model.parameters()), 6 << 40)
+        model = on_meta(words=1 << 20, width=1 << 18, blocks=1)
+        self.assertGreater(sum(4 * p.numel() for p in model.parameters()), 4 << 40)
         forecast = isthmus.torch.plan_for("100TB", model, batches, optimizer=torch.optim.SGD, effort=SHORT)
         self.assertGreater(forecast["plain"].size, 0)
-        self.assertEqual(isthmus.torch.plan_for("7TB", model, batches, effort=SHORT)["isthmus"].size, 0)
+        self.assertEqual(isthmus.torch.plan_for("5TB", model, batches, effort=SHORT)["isthmus"].size, 0)
 
     def test_several_totals_and_a_length_that_grows_as_a_square(self):
         class Attention(nn.Module):
