@@ -444,6 +444,8 @@ class Trouble(TrainCase):
                 ("--lr-schedule expects", "--lr-schedule=cosin"), ("--warmup expects", "--steps=3", "--warmup=4"),
                 ("--warmup expects", "--warmup=-1"),
                 ("--save-every", "--save-every=3"), ("--memory", "--memory=lots"), ("give one of them", "--memory=sqrt", "--budget=50%"),
+                ("leave out --load", "--resume=w.safetensors", "--load=w.safetensors"),
+                ("leave out --allow", "--memory=constant", "--allow=recompute"),
                 ("--nesterov", "--optimizer=sgd", "--nesterov"), ("--levels expects", "--levels=1"), ("--steps", "--steps=0")):
             with self.subTest(args):
                 self.assertIn(words, self.train(model, data, *args, code=2)[0].err)
