@@ -248,6 +248,7 @@ class Memory(TrainCase):
     def test_budget_that_cannot_be_met(self):
         result, report = self.train(self.net(), self.data(), "--memory=1000", code=3)
         self.assertGreater(report["smallest_budget_bytes"], 1000)
+        self.assertIsNone(report["arena_bytes"])
         _, report = self.train(self.net(), self.data(), f"--memory={report['smallest_budget_bytes']}", "--steps=1")
         self.assertEqual(len(report["loss"]), 1)
 
