@@ -224,6 +224,10 @@ class Usage(Broken):
     def test_grad_ys_without_ys(self):
         self.fails(2, "--grad-ys", "grad", self.mlp(), "--loss=mean", "--grad-ys=inputs")
 
+    def test_onnx_of_a_graph_without_outputs(self):
+        text = "isthmus 2\ngraph @g {\n  input %x : f32[2]\n  %y = relu(%x) : f32[2]\n}\n"
+        self.fails_on(text, ["m.isth: error: ", "no outputs", "`output %y`"], args=["-o", "out.onnx"])
+
     def test_grad_ys_of_unknown_kind(self):
         self.fails(2, ["--grad-ys", "twos"], "grad", self.mlp(), "--ys=%y", "--xs=%w1", "--grad-ys=twos")
 
