@@ -33,6 +33,9 @@ struct CutFigures {
 
 // With stages, the peaks, arena and persistent bytes are the largest of those of the devices.
 struct Figures {
+  // False if no plan was found, as when a budget cannot be met: what a plan would promise is
+  // unknown.
+  bool hasPlan = true;
   int64_t baselinePeakBytes = 0, predictedPeakBytes = 0, arenaBytes = 0, persistentBytes = 0,
           outputBytes = 0;
   double recomputeOverhead = 0;                 // added cost as a share of the original cost

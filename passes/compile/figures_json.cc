@@ -54,6 +54,18 @@ static void addStages(Json &j, const Figures &f) {
                 {"bound_seconds", jsonNumber(f.cut->bound)}};
 }
 
+// The keys stay, as null. Stages are sized one by one, and then these sums of bytes are not known.
+static void eraseUnknown(Json &j, const Figures &f) {
+  for (const char *key :
+       {"predicted_peak_bytes", "arena_bytes", "recompute_overhead", "policy_used", "checkpoints",
+        "nodes", "clones", "transfers", "inversions", "encodings", "chunks", "host_bytes"})
+    j[key] = nullptr;
+  if (f.persistentBytes == 0)
+    j["persistent_bytes"] = nullptr;
+  if (f.outputBytes == 0)
+    j["output_bytes"] = nullptr;
+}
+
 Json figuresJson(const Figures &f) {
   Json j;
   j["schema"] = "isthmus.report/1";
@@ -87,6 +99,8 @@ Json figuresJson(const Figures &f) {
   j["plan_seconds"] = jsonNumber(f.planSeconds);
   if (!f.stages.empty())
     addStages(j, f);
+  if (!f.hasPlan)
+    eraseUnknown(j, f);
   return j;
 }
 

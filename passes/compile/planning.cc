@@ -143,6 +143,7 @@ private:
     if ((o_.findsKnee || !found->plan.isWithin) && !out_.wasInterrupted)
       figures().knee = plan::findKnee(problem_.problem, options, found->plan);
     if (!found->plan.isWithin) {
+      figures().hasPlan = false;
       stopClock();
       if (out_.wasInterrupted)
         return interruptedBefore(figures(), most.bytes);

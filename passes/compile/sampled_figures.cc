@@ -193,6 +193,7 @@ private:
   llvm::Error notMet() const {
     again_.filled = limits_.filledBy(leastOf_);
     Figures f;
+    f.hasPlan = false;
     for (size_t p = 0; p < leastOf_.size(); ++p) {
       f.baselinePeakBytes = std::max(f.baselinePeakBytes, baseline_->peaks[p]);
       f.smallestBudgetBytes = std::max(f.smallestBudgetBytes.value_or(0), leastOf_[p]);

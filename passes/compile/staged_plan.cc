@@ -353,6 +353,7 @@ private:
 
   llvm::Error notMet(const StageLimits &limits) {
     Figures f;
+    f.hasPlan = false;
     f.predictedPeakBytes = f.baselinePeakBytes = baselinePeak_;
     f.smallestBudgetBytes = least_;
     f.lowerBoundBytes = out_.lowestPeak;

@@ -1,5 +1,6 @@
 #include "passes/differentiate/training_step.h"
 
+#include "ir/name_list.h"
 #include "ir/ops/averages.h"
 #include "passes/differentiate/differentiate.h"
 #include "passes/differentiate/micro_norms.h"
@@ -33,8 +34,17 @@ const char *wrtText(const Wrt &wrt) {
 }
 
 llvm::Expected<std::vector<ValueId>> valuesOf(const Graph &g, const Wrt &wrt) {
-  if (wrt.kind == Wrt::Kind::Named)
-    return matchValues(g, wrt.names);
+  if (wrt.kind == Wrt::Kind::Named) {
+    auto named = matchValues(g, wrt.names);
+    if (named)
+      return named;
+    llvm::Error e = locate(named.takeError(), g.sourceFile);
+    for (const NamePattern &p : parseNameList(wrt.names))
+      if (parseWrt(p.text).kind != Wrt::Kind::Named && !g.find(p.text))
+        return addNote(std::move(e), "params, inputs and all are no names, and stand alone; all "
+                                     "is both parameters and inputs");
+    return std::move(e);
+  }
   std::vector<ValueId> out;
   for (const Input &i : g.inputs()) {
     bool wanted = (i.kind == InputKind::Param && wrt.kind != Wrt::Kind::Inputs) ||
@@ -43,8 +53,9 @@ llvm::Expected<std::vector<ValueId>> valuesOf(const Graph &g, const Wrt &wrt) {
       out.push_back(i.value);
   }
   if (out.empty())
-    return addRemedy(makeError("the graph has no floating-point {0}", wrtText(wrt)),
-                     {"wrt", "%a,%b", "name what to differentiate by"});
+    return locate(addRemedy(makeError("the graph has no floating-point {0}", wrtText(wrt)),
+                            {"wrt", "%a,%b", "name what to differentiate by"}),
+                  g.sourceFile);
   return out;
 }
 

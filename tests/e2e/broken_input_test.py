@@ -224,6 +224,18 @@ class Usage(Broken):
     def test_grad_ys_without_ys(self):
         self.fails(2, "--grad-ys", "grad", self.mlp(), "--loss=mean", "--grad-ys=inputs")
 
+    def test_kinds_in_a_list_of_values_to_differentiate_by(self):
+        self.fails(1, ["mlp.isth: error: ", "'params'", "stand alone", "all is both"], "opt", self.mlp(), "--loss=mean",
+                   "--wrt=params,inputs", "-o", "out.isth")
+
+    def test_a_model_without_parameters_is_named(self):
+        self.write("none.isth", "isthmus 2\ngraph @g {\n  input %x : f32[2]\n  %y = relu(%x) : f32[2]\n  output %y\n}\n")
+        self.fails(1, ["none.isth: error: ", "no floating-point parameter", "--wrt"], "verify", self.mlp(), "none.isth", "--loss=mean")
+
+    def test_onnx_of_a_graph_without_outputs(self):
+        text = "isthmus 2\ngraph @g {\n  input %x : f32[2]\n  %y = relu(%x) : f32[2]\n}\n"
+        self.fails_on(text, ["m.isth: error: ", "no outputs", "`output %y`"], args=["-o", "out.onnx"])
+
     def test_grad_ys_of_unknown_kind(self):
         self.fails(2, ["--grad-ys", "twos"], "grad", self.mlp(), "--ys=%y", "--xs=%w1", "--grad-ys=twos")
 
@@ -445,7 +457,7 @@ class Arrays(Broken):
         self.fails_with(self.good(), ["ww1.npy", "did you mean", "w1"], "ww1.npy")
 
     def test_wrong_element_type(self):
-        self.fails_with(npy("i64", (4, 3), [1] * 12), ["x.npy", "f32[4, 3]", "i64[4, 3]"])
+        self.fails_with(npy("i64", (4, 3), [1] * 12), ["x.npy", "f32[4, 3]", "i64[4, 3]", "convert its elements to f32"])
 
     def test_wrong_shape(self):
         self.fails_with(npy("f32", (3, 4), [0.5] * 12), ["x.npy", "f32[4, 3]", "f32[3, 4]"])

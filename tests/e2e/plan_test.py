@@ -44,7 +44,12 @@ class Budgets(cli_cases.Case):
         self.assertLessEqual(again["arena_bytes"], smallest)
         refused = command.run("opt", file, *loss, "--budget=0", *QUICK, "--report=r.json", "-o", "out.isth", cwd=self.dir)
         self.assertEqual(refused.code, 3, refused)
-        self.assertEqual(json.loads(self.read("r.json"))["smallest_budget_bytes"], smallest)
+        r = json.loads(self.read("r.json"))
+        self.assertEqual(r["smallest_budget_bytes"], smallest)
+        self.assertEqual(r["baseline_peak_bytes"], least["baseline_peak_bytes"])
+        self.assertEqual(r["persistent_bytes"], least["persistent_bytes"])
+        for key in "predicted_peak_bytes", "arena_bytes", "recompute_overhead", "policy_used", "nodes", "clones":
+            self.assertIsNone(r[key], f"{key}: there is no plan")
         self.assertIn(f"{smallest} bytes", refused.err)
         self.assertIn("+{:.1f} %)".format(100 * least["recompute_overhead"]), refused.err)
         self.assertFalse(os.path.exists(self.path("out.isth")))

@@ -248,6 +248,7 @@ class Memory(TrainCase):
     def test_budget_that_cannot_be_met(self):
         result, report = self.train(self.net(), self.data(), "--memory=1000", code=3)
         self.assertGreater(report["smallest_budget_bytes"], 1000)
+        self.assertIsNone(report["arena_bytes"])
         _, report = self.train(self.net(), self.data(), f"--memory={report['smallest_budget_bytes']}", "--steps=1")
         self.assertEqual(len(report["loss"]), 1)
 
@@ -444,6 +445,8 @@ class Trouble(TrainCase):
                 ("--lr-schedule expects", "--lr-schedule=cosin"), ("--warmup expects", "--steps=3", "--warmup=4"),
                 ("--warmup expects", "--warmup=-1"),
                 ("--save-every", "--save-every=3"), ("--memory", "--memory=lots"), ("give one of them", "--memory=sqrt", "--budget=50%"),
+                ("leave out --load", "--resume=w.safetensors", "--load=w.safetensors"),
+                ("leave out --allow", "--memory=constant", "--allow=recompute"),
                 ("--nesterov", "--optimizer=sgd", "--nesterov"), ("--levels expects", "--levels=1"), ("--steps", "--steps=0")):
             with self.subTest(args):
                 self.assertIn(words, self.train(model, data, *args, code=2)[0].err)

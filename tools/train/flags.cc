@@ -33,6 +33,10 @@ llvm::Error checkRun(const TrainFlags &f) {
                       didYouMean(f.schedule, scheduleNames()));
   if (f.saveEvery > 0 && f.save.empty())
     return usageError("--save-every says when to save; give --save=W.safetensors with it");
+  if (!f.resume.empty() && !f.model.load.empty())
+    return usageError("--resume takes parameters and running averages from '{0}', and --load from "
+                      "'{1}'; leave out --load to continue the run, or --resume to begin one",
+                      f.resume, f.model.load);
   return llvm::Error::success();
 }
 
@@ -42,6 +46,10 @@ llvm::Error settleMemory(TrainFlags &f) {
   if (f.plan.any())
     return usageError("--memory and --policy, --checkpoints, --budget and --memory-limit are ways "
                       "to say how much memory to take; give one of them");
+  if (f.memory == "constant" && !f.plan.allow.empty() && !f.plan.allows(kInvertWay))
+    return usageError("--memory=constant rebuilds values by inverses, and --allow={0} does without "
+                      "them; leave out --allow, or give --memory=min with it",
+                      llvm::join(f.plan.allow, ","));
   if (setMemoryMode(f.plan, f.memory))
     return llvm::Error::success();
   auto budget = budgetOption(f.memory, "--memory");

@@ -346,6 +346,10 @@ void Exporter::addNode(NodeId id) {
 }
 
 llvm::Error Exporter::run(const std::string &dataFile) {
+  if (g_.outputs().empty())
+    return locate(makeError("the graph has no outputs, and an ONNX model needs at least one; name "
+                            "what it computes, in an .isth file with lines such as `output %y`"),
+                  g_.sourceFile);
   model_.set_ir_version(kIrVersion);
   model_.set_producer_name("isthmus");
   model_.add_opset_import()->set_version(kOpset);
