@@ -136,11 +136,10 @@ llvm::Expected<Tensor> givenInput(const Graph &g, const Input &input, Tensor giv
   const Type &type = g.type(input.value);
   Tensor t = inPrecision(std::move(given), type.dtype);
   if (t.type != type)
-    return makeError("input '%{0}' is of type {1}, and what is given is of type {2}{3}",
-                     g.valueName(input.value), type.str(), t.type.str(),
-                     t.type.dims == type.dims
-                         ? ("; convert its elements to " + dtypeName(type.dtype)).str()
-                         : "");
+    return makeError(
+        "input '%{0}' is of type {1}, and what is given is of type {2}{3}",
+        g.valueName(input.value), type.str(), t.type.str(),
+        t.type.dims == type.dims ? "; convert its elements to " + dtypeName(type.dtype).str() : "");
   if (llvm::Error e = checkIndices(g, input, t))
     return e;
   return t;

@@ -43,7 +43,7 @@ llvm::Expected<std::vector<ValueId>> valuesOf(const Graph &g, const Wrt &wrt) {
       if (parseWrt(p.text).kind != Wrt::Kind::Named && !g.find(p.text))
         return addNote(std::move(e), "params, inputs and all are no names, and stand alone; all "
                                      "is both parameters and inputs");
-    return std::move(e);
+    return e;
   }
   std::vector<ValueId> out;
   for (const Input &i : g.inputs()) {
