@@ -9,7 +9,7 @@ from cli_cases import Case
 
 LOSS = "--loss=cross_entropy"
 CHUNK = "--allow=recompute,chunk"
-QUICK = "--effort=0.2"
+QUICK = "--effort=0.5"
 GPT2 = ["gpt2", "--depth=2", "--width=32", "--heads=4", "--batch=2", "--tokens=32", "--vocab=3000"]
 
 
