@@ -7,6 +7,7 @@
 #include "passes/checkpoint/frontier.h"
 #include "passes/names.h"
 #include "passes/plan/checkpoint_schedule.h"
+#include "passes/rewrite/original.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -48,7 +49,8 @@ public:
       consider(kept, plannedBy(o_.policy));
     }
     bool gains = result_.planned.peakBytes < result_.baseline.peakBytes;
-    if (o_.policy == Policy::Memory && (!isEnough_ || !gains))
+    // What chunks leave of a segment is not what the bottlenecks were chosen by.
+    if (o_.policy == Policy::Memory && (!isEnough_ || !gains || undivided_))
       considerFrontiers(/*hadBottlenecks=*/!kept.empty());
     conclude();
     return std::move(result_);
@@ -128,10 +130,31 @@ private:
     return withChunks(out);
   }
 
+  // Chunks lie beside one another, so the bottlenecks are those of the graph before it was divided.
   std::vector<ValueId> someBottlenecks() {
-    BottleneckChoice choice = chooseBottlenecks(g_, roots_);
+    const Graph &whole = undivided();
+    BottleneckChoice choice = chooseBottlenecks(whole, storageRoots(whole));
     isEnough_ = choice.isEnough;
-    return choice.taken();
+    return divided(choice.taken());
+  }
+
+  const Graph &undivided() {
+    if (!g_.numReplaced())
+      return g_;
+    if (!undivided_)
+      undivided_ = originalOf(g_);
+    return *undivided_;
+  }
+
+  // What stands in this graph for values of `undivided()`.
+  std::vector<ValueId> divided(const std::vector<ValueId> &values) const {
+    if (!undivided_)
+      return values;
+    std::vector<ValueId> out;
+    for (ValueId v : values)
+      if (ValueId here = g_.find(undivided_->valueName(v)))
+        out.push_back(here);
+    return withChunks(out);
   }
 
   // Removes inputs and outputs, which are live in any case, and values that the forward part does
@@ -209,9 +232,15 @@ private:
   void considerFrontiers(bool hadBottlenecks) {
     for (const std::vector<ValueId> &kept : frontierCuts(g_, roots_))
       consider(kept, PlannedBy::Frontiers);
+    // With chunks, those were the cuts before the first chunk's backward part: all that matter if a
+    // head alone is divided, and none if the whole step is.
+    if (const Graph &whole = undivided(); undivided_)
+      for (const std::vector<ValueId> &kept : frontierCuts(whole, storageRoots(whole)))
+        consider(divided(kept), PlannedBy::Frontiers);
     if (hadBottlenecks && result_.policyUsed == PlannedBy::Frontiers)
-      note("the bottlenecks leave most of the network in one piece; segments that keep their whole "
-           "frontier need less");
+      note(isEnough_ ? "segments that keep their whole frontier need less than the bottlenecks"
+                     : "the bottlenecks leave most of the network in one piece; segments that keep "
+                       "their whole frontier need less");
   }
 
   void conclude() {
@@ -231,6 +260,7 @@ private:
   const GraphProblem &p_;
   const PolicyOptions &o_;
   std::vector<ValueId> roots_;
+  std::optional<Graph> undivided_;      // the graph before chunks, if there are any
   std::vector<std::vector<bool>> keep_; // by op and output: whether every policy keeps it
   PolicyResult result_;
   std::optional<int64_t> leastTried_; // the lowest peak of all choices considered

@@ -13,41 +13,55 @@ public:
       : p_(p), isCheckpoint_(isCheckpoint) {}
 
   Schedule run() {
-    // Inputs of the backward part, such as the gradient that comes from outside, may stand
-    // anywhere.
-    OpIndex firstBackward = 0;
-    while (firstBackward < p_.ops.size() &&
-           (p_.ops[firstBackward].isPinned || p_.ops[firstBackward].phase != OpPhase::Backward))
-      ++firstBackward;
+    findEvictions();
     isLive_.assign(p_.ops.size(), true);
-    for (OpIndex i = 0; i < firstBackward; ++i) {
-      if (!p_.ops[i].isPinned)
+    for (OpIndex i = 0; i < p_.ops.size(); ++i) {
+      if (!p_.ops[i].isPinned) {
+        for (const Read &r : p_.ops[i].inputs)
+          rematerialize(r);
+        isLive_[i] = true;
         out_.push_back(i);
-      isLive_[i] = staysUntilBackward(i);
-    }
-    for (OpIndex i = firstBackward; i < p_.ops.size(); ++i) {
-      if (p_.ops[i].isPinned)
-        continue;
-      for (const Read &r : p_.ops[i].inputs)
-        rematerialize(r);
-      out_.push_back(i);
+      }
+      for (OpIndex evicted : evictedAfter_[i]) // bases come before their views
+        isLive_[evicted] = p_.ops[evicted].isView() && isAvailable(baseOf(evicted));
     }
     return std::move(out_);
   }
 
 private:
-  // Each of an op's outputs may be live or not. One bit serves, because a step makes all of them:
-  // `isLive_` is set if every output is live, and a single checkpoint among them is found through
-  // `isCheckpoint_`.
-  bool staysUntilBackward(OpIndex i) const {
-    const Op &op = p_.ops[i];
-    if (op.isPinned || !op.recomputable)
-      return true;
-    if (op.isView()) {
-      const Read &base = op.inputs[op.viewOf];
-      return isAvailable(base);
+  const Read &baseOf(OpIndex view) const { return p_.ops[view].inputs[p_.ops[view].viewOf]; }
+
+  // Where the chunks of a step run one after another, the forward part of a later chunk follows the
+  // backward part of an earlier one. So each value is evicted by itself, after its last use in the
+  // forward part, and not all of them where the backward part begins.
+  void findEvictions() {
+    const OpIndex n = OpIndex(p_.ops.size());
+    std::vector<OpIndex> root(n); // the op that makes the storage, for views
+    // By root: the last reader that keeps it live, and its first reader in the backward part.
+    std::vector<OpIndex> lastKeeper(n), firstBackwardReader(n, n);
+    bool isBeforeBackward = true;
+    for (OpIndex i = 0; i < n; ++i) {
+      const Op &op = p_.ops[i];
+      const bool isBackward = !op.isPinned && op.phase == OpPhase::Backward;
+      isBeforeBackward &= !isBackward;
+      root[i] = op.isView() ? root[baseOf(i).op] : i;
+      lastKeeper[i] = i;
+      for (const Read &r : op.inputs)
+        if (OpIndex read = root[r.op]; isBackward)
+          firstBackwardReader[read] = std::min(firstBackwardReader[read], i);
+        else if (isBeforeBackward || op.phase == OpPhase::Forward)
+          lastKeeper[read] = i;
     }
-    return false;
+    evictedAfter_.resize(n);
+    for (OpIndex i = 0; i < n; ++i) {
+      const Op &op = p_.ops[i];
+      if (op.isPinned || op.phase == OpPhase::Backward || !op.recomputable)
+        continue;
+      // A value that chunks share, and that the backward part of an earlier one reads, is live
+      // between them in any case.
+      if (const OpIndex r = root[i]; firstBackwardReader[r] > lastKeeper[r])
+        evictedAfter_[lastKeeper[r]].push_back(i);
+    }
   }
 
   bool isAvailable(const Read &r) const {
@@ -87,7 +101,11 @@ private:
 
   const Problem &p_;
   const std::vector<std::vector<bool>> &isCheckpoint_;
-  std::vector<bool> isLive_; // every output of the op has a live instance
+  std::vector<std::vector<OpIndex>> evictedAfter_; // by op
+  // Each of an op's outputs may be live or not. One bit serves, because a step makes all of them:
+  // it is set if every output is live, and a single checkpoint among them is found through
+  // `isCheckpoint_`.
+  std::vector<bool> isLive_;
   std::vector<Frame> stack_;
   Schedule out_;
 };

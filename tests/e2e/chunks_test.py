@@ -83,7 +83,7 @@ class Head(Chunks):
 
     def test_checkpoints_of_values_in_chunks(self):
         """A name or a mark of a value that runs in chunks stands for its chunks."""
-        model = self.net("mlp.isth", "mlp", "--depth=4", "--batch=32", "--width=64", "--shape=12")
+        model = self.net("mlp.isth", "mlp", "--depth=6", "--batch=512", "--width=32", "--shape=12")
         text = self.read(model).decode()
         self.write("marked.isth", re.sub(r"(%relu[13] = .*)", r"\1 #checkpoint", text))
         for chunks in ["--microbatches=2"], ["--chunk=%fc2:axis=0,chunks=4"]:
@@ -95,6 +95,34 @@ class Head(Chunks):
                 for figure in "predicted_peak_bytes", "clones", "checkpoints":
                     self.assertEqual(named[figure], marked[figure])
                 self.assertEqual(self.report("run", "named.isth")["measured_peak_bytes"], named["predicted_peak_bytes"])
+
+    def test_policies_recompute_within_each_chunk(self):
+        """A later chunk's forward part follows an earlier one's backward part: each is recomputed before its own backward part."""
+        mlp = self.net("mlp.isth", "mlp", "--depth=8", "--batch=256", "--width=32", "--shape=32")
+        gpt2 = self.net("gpt2.isth", "gpt2", "--depth=3", "--width=32", "--heads=4", "--batch=4", "--tokens=32", "--vocab=500", "--dropout=0.1")
+        cases = [
+            (mlp, ["--loss=mse", "--microbatches=2"], "memory", 0.9),
+            (mlp, ["--loss=mse", "--microbatches=2"], "relu3,relu6", 0.9),
+            (mlp, ["--loss=mse", "--microbatches=4"], "memory", 1),
+            (gpt2, [LOSS, "--microbatches=2"], "speed", 0.9),
+            (gpt2, [LOSS, "--microbatches=2"], "memory", 0.7),
+            (gpt2, [LOSS, "--chunk=%y:axis=0,chunks=4"], "memory", 0.7),
+        ]
+        for model, options, policy, most in cases:
+            with self.subTest(model=model, options=options, policy=policy):
+                way = "--checkpoints=" if "relu" in policy else "--policy="
+                kept = self.report("opt", model, *options, "--policy=none", "-o", "kept.isth")
+                r = self.report("opt", model, *options, way + policy, "-o", "small.isth")
+                self.assertLess(r["predicted_peak_bytes"], most * kept["predicted_peak_bytes"])
+                self.assertGreater(r["clones"], 0)
+                self.assertEqual(r["chunks"], kept["chunks"])
+                if "micro" in options[1]:
+                    text = self.read("small.isth").decode()
+                    for chunk in range(int(options[1][-1])):
+                        self.assertRegex(text, rf"from\(clone\(%[\w.]+\.c{chunk}\)")
+                self.assertIn("equal bit for bit", self.run_ok("verify", "kept.isth", "small.isth").err)
+                self.run_ok("verify", model, "small.isth", options[0])
+                self.assertEqual(self.report("run", "small.isth")["measured_peak_bytes"], r["predicted_peak_bytes"])
 
     def test_gradients_of_a_chunked_step(self):
         """Second derivatives are those of the original."""

@@ -6,6 +6,7 @@
 #include "passes/plan/overwrites.h"
 #include "tests/passes/random_problem.h"
 #include "gtest/gtest.h"
+#include <algorithm>
 #include <numeric>
 
 using namespace isthmus;
@@ -200,6 +201,47 @@ TEST(Keep, InputsOfTheBackwardPartMayComeFirst) {
   Problem p = chain(2);
   p.ops[0].phase = plan::OpPhase::Backward;
   expectSegmentsRecomputedOnce(p, 5);
+}
+
+// The forward part of a second chunk follows the backward part of the first: both are recomputed.
+TEST(Keep, RecomputesEachChunkBeforeItsOwnBackwardPart) {
+  Problem p = chain(1);
+  const uint32_t first = 1, shift = uint32_t(p.ops.size()) - first;
+  for (uint32_t i = first; i < first + shift; ++i) {
+    Op again = p.ops[i];
+    for (Read &r : again.inputs)
+      r.op += r.op == 0 ? 0 : shift; // op 0 is the input that both chunks read
+    p.ops.push_back(again);
+  }
+  p.outputs.push_back({uint32_t(p.ops.size()) - 1, 0});
+  EXPECT_EQ(evaluate(p, sourceOrder(p)).peakBytes, 100); // the first chunk's result is live too
+  std::vector<std::vector<bool>> keep(p.ops.size(), {false});
+  keep[4] = keep[4 + shift] = {true};
+  Evaluation e = evaluate(p, checkpointSchedule(p, keep));
+  EXPECT_EQ(e.recomputed, 14u);
+  EXPECT_LT(e.peakBytes, 100);
+}
+
+// A value that both chunks read, the first one's backward part among them, is live in between.
+TEST(Keep, KeepsWhatChunksShare) {
+  Problem p;
+  auto add = [&](plan::OpPhase phase, std::vector<Read> inputs) {
+    Op op;
+    op.phase = phase;
+    op.inputs = std::move(inputs);
+    op.outputBytes = {10};
+    op.cost = 1;
+    p.ops.push_back(op);
+  };
+  add(plan::OpPhase::Forward, {});
+  for (uint32_t chunk = 0; chunk < 2; ++chunk) {
+    add(plan::OpPhase::Forward, {{0, 0}});
+    add(plan::OpPhase::Backward, {{0, 0}, {1 + 2 * chunk, 0}});
+  }
+  p.outputs = {{2, 0}, {4, 0}};
+  const Schedule s = checkpointSchedule(p, {5, {false}});
+  EXPECT_EQ(std::count(s.begin(), s.end(), 0u), 1);
+  EXPECT_EQ(std::count(s.begin(), s.end(), 3u), 2);
 }
 
 } // namespace
