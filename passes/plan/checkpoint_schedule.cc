@@ -16,6 +16,8 @@ public:
     findEvictions();
     isLive_.assign(p_.ops.size(), true);
     for (OpIndex i = 0; i < p_.ops.size(); ++i) {
+      if (p_.ops[i].isAlternative)
+        continue;
       if (!p_.ops[i].isPinned) {
         for (const Read &r : p_.ops[i].inputs)
           rematerialize(r);
@@ -42,10 +44,13 @@ private:
     bool isBeforeBackward = true;
     for (OpIndex i = 0; i < n; ++i) {
       const Op &op = p_.ops[i];
+      lastKeeper[i] = root[i] = i;
+      if (op.isAlternative)
+        continue;
       const bool isBackward = !op.isPinned && op.phase == OpPhase::Backward;
       isBeforeBackward &= !isBackward;
-      root[i] = op.isView() ? root[baseOf(i).op] : i;
-      lastKeeper[i] = i;
+      if (op.isView())
+        root[i] = root[baseOf(i).op];
       for (const Read &r : op.inputs)
         if (OpIndex read = root[r.op]; isBackward)
           firstBackwardReader[read] = std::min(firstBackwardReader[read], i);
@@ -55,7 +60,7 @@ private:
     evictedAfter_.resize(n);
     for (OpIndex i = 0; i < n; ++i) {
       const Op &op = p_.ops[i];
-      if (op.isPinned || op.phase == OpPhase::Backward || !op.recomputable)
+      if (op.isPinned || op.isAlternative || op.phase == OpPhase::Backward || !op.recomputable)
         continue;
       // A value that chunks share, and that the backward part of an earlier one reads, is live
       // between them in any case.

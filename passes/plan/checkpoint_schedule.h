@@ -11,7 +11,7 @@ namespace isthmus::plan {
 // forward ops enclose one by a backward op stays. Values that cannot be recomputed, views of
 // checkpoints and results of backward ops always stay. Chen et al., Training Deep Nets with
 // Sublinear Memory Cost (2016), section 3, on any graph. Linear in ops and reads; ops run for the
-// first time in source order.
+// first time in source order. Alternatives do not run.
 Schedule checkpointSchedule(const Problem &p, const std::vector<std::vector<bool>> &isCheckpoint);
 
 } // namespace isthmus::plan
