@@ -220,8 +220,7 @@ private:
     plan::SearchOptions o = o_;
     o.effort = effort;
     const double own = plan::evaluate(problem.problem, plan::sourceOrder(problem.problem)).cost;
-    if (own > 0)
-      o.mostAdded = (1 + o_.mostAdded) * baselineCost_ / own - 1;
+    o.mostAdded = asShareOf(own, o_.mostAdded, baselineCost_);
     o.progress = [this](const plan::SearchProgress &now) {
       isStopped_ |= o_.progress && !o_.progress(now);
       return !isStopped_;

@@ -84,11 +84,14 @@ private:
     return llvm::Error::success();
   }
 
-  // The peak and the cost of the step as it was given: in its order, without plan or chunks.
-  plan::Evaluation baseline() const {
-    return baseline_ ? *baseline_
-                     : plan::evaluate(problem_.problem, plan::sourceOrder(problem_.problem));
+  // Of source(), in its order.
+  plan::Evaluation sourceStep() const {
+    return plan::evaluate(problem_.problem, plan::sourceOrder(problem_.problem));
   }
+  double sourceCost() const { return sourceStep().cost; }
+
+  // The peak and the cost of the step as it was given: in its order, without plan or chunks.
+  plan::Evaluation baseline() const { return baseline_ ? *baseline_ : sourceStep(); }
 
   Figures &figures() { return out_.figures; }
 
@@ -130,6 +133,8 @@ private:
     plan::SearchOptions options = searchOptions(o_, out_.wasInterrupted);
     options.budgetBytes = most.bytes;
     options.smallest = most.smallest;
+    if (baseline_)
+      options.mostAdded = asShareOf(sourceCost(), options.mostAdded, baseline_->cost);
     auto found = planGraph(source(), problem_, target_, options);
     if (!found)
       return found.takeError();
@@ -171,10 +176,8 @@ private:
       return llvm::Error::success();
     const plan::PlanResult &any = (*better)->planned.plan;
     const int64_t smallest = any.smallestBytes, lowestPeak = any.lowestPeak;
-    const double stepCost =
-        plan::evaluate(problem_.problem, plan::sourceOrder(problem_.problem)).cost;
     if (options.smallest &&
-        isTooDear(plan::overhead(any.planned.cost, stepCost), options.mostAdded)) {
+        isTooDear(plan::overhead(any.planned.cost, sourceCost()), options.mostAdded)) {
       better = planInChunks(source(), problem_, found, target_, o_.ways, options, Price::Limited);
       if (!better)
         return better.takeError();
@@ -329,6 +332,10 @@ private:
 };
 
 } // namespace
+
+double asShareOf(double cost, double mostAdded, double of) {
+  return cost > 0 ? (1 + mostAdded) * of / cost - 1 : mostAdded;
+}
 
 bool isTooDear(double overhead, std::optional<double> mostAdded) {
   constexpr double kRounding = 1e-9;

@@ -12,6 +12,9 @@ llvm::Expected<Compiled> planned(Graph given, const CompileOptions &o, const Tar
 // How to search for plans; `wasInterrupted` is set if the caller's progress ends the search.
 plan::SearchOptions searchOptions(const CompileOptions &o, bool &wasInterrupted);
 
+// The same limit on the cost of a plan, as a share of `cost`, that `mostAdded` is as a share of
+// `of`.
+double asShareOf(double cost, double mostAdded, double of);
 // Whether a plan adds more than `mostAdded`, a share of the step's cost.
 bool isTooDear(double overhead, std::optional<double> mostAdded);
 // NotWithin, if the plan of these figures does; else success.

@@ -45,6 +45,18 @@ class MaxAdded(Case):
         self.assertLessEqual(met["arena_bytes"], default["smallest_budget_bytes"])
         self.assertEqual(report("--budget=min", "--max-added=0%")["recompute_overhead"], 0)
 
+    def test_the_price_is_of_the_step_as_it_was_given(self):
+        """Micro-batches that were asked for add to the cost too, so that less is left to recomputation."""
+
+        def added(*args):
+            report = self.report("opt", "net.isth", LOSS, QUICK, "--microbatches=2", *args, "-o", "small.isth")
+            return report["recompute_overhead"]
+
+        least, most = added("--policy=none"), added("--budget=min", "--max-added=1000%")
+        for part in 0.1, 0.5:
+            share = least + part * (most - least)
+            self.assertLessEqual(added("--budget=min", f"--max-added={100 * share:.3f}%"), share + 1e-5)
+
     def test_a_dearer_plan_is_refused(self):
         for plan in "--budget=70%", "--policy=memory":
             with self.subTest(plan):
