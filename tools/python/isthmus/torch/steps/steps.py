@@ -16,7 +16,7 @@ import contextlib
 import sys
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,26 +27,22 @@ from .. import hooks, reports
 from ..device import ledger, live, total
 from ..options import Options
 from ..plans.by_size import holds
-from . import outside, step_planner
+from . import excess, outside, step_planner
 from .notices import Notices
+from .plan_table import MOST_PLANS, PlanTable
 from .recording import Record, Recorder
 from .step import OUTSIDE, Call, GraphSequence, Step
 from .step_plan import Retraced
 from .step_planner import Graph, StepPlan, Variant
 
-_MOST_PLANS = 8
-"""Of steps that begin with calls of one function."""
 _MOST_RETRACINGS = 4
 _MOST_CORRECTIONS = 1
 """How often a step whose measured peak is above its plan is planned again."""
-_IN_CHECKPOINTS = (
-    "the graphs run within torch.utils.checkpoint, each by a plan of its own (compile the function that calls the checkpoints, or leave them out), and there is "
-    "no plan of the step"
-)
 _MOST_COMPILING = 4
 """How many steps in a row may compile graphs before it is told that none of them was measured."""
 _MOST_ENTRIES = 64
 """A step with more calls than these, of which none has a backward, is no training step."""
+
 
 class Steps:
     """The steps of the graphs that share a budget: those compiled with equal options."""
@@ -65,7 +61,7 @@ class Steps:
         self._count = 0  # of steps since something was compiled
         self._ended = 0  # steps in all
         self._notices = Notices(options)
-        self._plans: list[StepPlan] = []
+        self._plans = PlanTable(has_bytes=self.has_bytes)
         self._arguments: Sequence[Any] = ()  # arguments of the graph whose forward begins
         self._grown = False
         self._names: set[str] = set()
@@ -89,7 +85,7 @@ class Steps:
 
     def compiles(self) -> None:
         self._notices.forget()
-        self._plans = [p for p in self._plans if all(g() is not None for g in p.graphs)]
+        self._plans.drop_dead()
         self._count = 0
         if self._step is not None:
             self._step.compiles = True
@@ -111,10 +107,7 @@ class Steps:
     def _may_plan(self, function: object) -> bool:
         """Returns True if another step that begins with a call of this function may be planned."""
         # With `sync` ranks would have to agree on when a step ends, so there each graph has the whole budget and no step is recorded.
-        return self._count > 0 and self._num_plans(function) < _MOST_PLANS and not self.options.sync and not self._notices.has_told
-
-    def _num_plans(self, function: object) -> int:
-        return sum(p.function is not None and p.function() is function for p in self._plans)
+        return self._count > 0 and self._plans.has_room(function) and not self.options.sync and not self._notices.has_told
 
     # --- forwards
 
@@ -188,9 +181,7 @@ class Steps:
         self._ledger = found
         self.options = replace(self.options, left_bytes=max(0, found.left_bytes))
         reports.note_total(id(self), found)
-        self._plans = [p for p in self._plans if p.report.planned_peak_bytes <= found.left_bytes]
-        for plan in self._plans:
-            plan.report = reports.budgeted(plan.report, found.left_bytes)
+        self._plans.shrink(found.left_bytes)
 
     def _note_inputs(self, arguments: Sequence[Any]) -> None:
         """Tells the inputs of the step from the other tensors that are live."""
@@ -245,12 +236,9 @@ class Steps:
         position = len(step.calls)
         so_far = [*(c.graph for c in step.calls), graph]
         expected = [g() for g in step.expected or ()]
-        plans = list(reversed(self._plans))
-        if expected[: position + 1] == so_far:
-            if len(expected) == 1 and not graph.has_others and self._plan_of(expected) is None:
-                return graph.by_itself()
-            plans.sort(key=lambda p: not p.is_of(expected))
-        matching = [p for p in plans if [g() for g in p.graphs[: position + 1]] == so_far]
+        if expected == so_far == [graph] and not graph.has_others and self._plans.find(expected) is None:
+            return graph.by_itself()
+        matching = self._plans.matching(so_far, expected)
         for found in matching:
             if not self.has_bytes or holds(found.sizes[position], graph.sizes):
                 return graph.scheduled(found.schedules[position], found.sizes[position])
@@ -271,19 +259,8 @@ class Steps:
             return graph.least()
         except CannotBeMet as e:
             raise CannotBeMet(f"with sizes {', '.join(f'{name}={size}' for name, size in graph.sizes.items())}, {e}") from None
-        self._add(made, None, step)
+        self._plans.add(made, None, step.function)
         return graph.scheduled(made.schedules[0], graph.sizes)
-
-    def _add(self, made: StepPlan, earlier: StepPlan | None, step: Step) -> None:
-        """Adds a plan, in place of an earlier one, or of that for the smallest of several sizes. Where the plan for the last sizes holds, it costs less than
-        a new one."""
-        smaller = [p for p in self._plans if p is not earlier and p.is_of([g() for g in made.graphs])]
-        dropped = earlier or (smaller[0] if len(smaller) > 1 else None)
-        if dropped is not None:
-            self._plans.remove(dropped)
-        made.function = weakref.ref(step.function)
-        self._plans.append(made)
-        reports.add_step(made.report, in_place_of=None if dropped is None else dropped.report)
 
     @contextlib.contextmanager
     def running(self, call: Call) -> Iterator[None]:
@@ -381,7 +358,7 @@ class Steps:
     def _judge(self, step: Step) -> None:
         """Compares the measured peak of a step with its budget, if no other plan is tried first."""
         assert step.timeline is not None
-        found = self._plan_of(step.graphs, step.sizes)
+        found = self._plans.find(step.graphs, step.sizes)
         if not step.calls:
             self._check_without_graphs(step, step.timeline)
         elif found is not None and found.corrections >= _MOST_CORRECTIONS or step.recorder is None:
@@ -417,8 +394,8 @@ class Steps:
         grown, self._grown = self._grown, self._grown and record is None
         if not graphs or record is None or record.graphs != graphs or not grown and self._is_final(sequence):
             return
-        found = self._plan_of(graphs, step.sizes)
-        is_outgrown = found is None and self._plan_of(graphs) is not None
+        found = self._plans.find(graphs, step.sizes)
+        is_outgrown = found is None and self._plans.find(graphs) is not None
         if found is None and len(graphs) == 1 and not graphs[0].has_others and not is_outgrown:
             if record.is_measured and not self._is_kept_by(graphs[0], record):
                 self._make_plan(record, step, None)
@@ -445,18 +422,13 @@ class Steps:
         if not sequence:
             return sequence is not None and self._runs_without_graphs
         graphs = [g() for g in sequence]
-        found = self._plan_of(graphs)
+        found = self._plans.find(graphs)
         if found is not None:
             return found.is_final
         (graph, *others) = graphs
         return (
             not others and graph is not None and not graph.has_others and graph.report is not None and graph.report.measured_peak_bytes is not None
         )
-
-    def _plan_of(self, graphs: Sequence[Graph | None], sizes: Sequence[Mapping[str, int]] | None = None) -> StepPlan | None:
-        """Returns the newest plan of these graphs. sizes: those of their calls, for which it must hold."""
-        found = (p for p in reversed(self._plans) if p.is_of(graphs))
-        return next((p for p in found if sizes is None or not self.has_bytes or all(map(holds, p.sizes, sizes))), None)
 
     def _is_kept_by(self, graph: Graph, record: Record) -> bool:
         """Returns True if a step is the one graph that it runs: its measured peak is that of the graph's own plan."""
@@ -482,10 +454,10 @@ class Steps:
         except CannotBeMet as e:
             self._notices.refuse(step, e)
             return
-        self._add(made, earlier, step)
-        if self._num_plans(step.function) == _MOST_PLANS:
+        self._plans.add(made, earlier, step.function)
+        if not self._plans.has_room(step.function):
             self._notices.warn_once(
-                f"the steps differ: {_MOST_PLANS} sequences of graphs have been planned; the peak of another one may be above the budget"
+                f"the steps differ: {MOST_PLANS} sequences of graphs have been planned; the peak of another one may be above the budget"
             )
 
     def _planned(self, record: Record, step: Step, earlier: StepPlan | None) -> StepPlan:
@@ -495,7 +467,7 @@ class Steps:
             try:
                 return step_planner.planned(record, ran, step.sizes, self.options, step.places, earlier, self._notices.warn_once)
             except Retraced as e:
-                self._plans = [p for p in self._plans if p is earlier or not any(g() is e.graph for g in p.graphs)]
+                self._plans.drop_those_of(e.graph, but=earlier)
                 ran = [None if c.graph is e.graph else schedule for c, schedule in zip(step.calls, ran)]
         raise Internal("PyTorch has traced a graph again and again and come to another one each time")
 
@@ -504,36 +476,25 @@ class Steps:
     def _check(self, step: Step, timeline: hooks.Timeline | hooks.TimelineOnGpu) -> None:
         """Refuses the step if it was measured above its budget."""
         self._grown = False
-        found, graph = self._plan_of(step.graphs, step.sizes), step.calls[0].graph
-        report = graph.report if found is None else found.report
+        found = self._plans.find(step.graphs, step.sizes)
+        report = step.calls[0].graph.report if found is None else found.report
+        why = excess.of_graphs(step, timeline, report, self.options)
+        if why is None:
+            return
         budget = self.options.parsed.bytes if report is None else report.budget_bytes
-        if (self.options.parsed.share or 0) >= 1:  # all that the step takes, which may differ a little from step to step
-            return
-        if budget is None or timeline.peak <= max(budget, 0 if report is None else report.planned_peak_bytes):
-            return
-        planned = "" if report is None else f", planned {reports.in_mib(report.planned_peak_bytes)}"
-        why = (
-            f"a {self.options.asked} is not kept: budget {reports.in_mib(budget)}{planned}, measured {timeline.peak} bytes "
-            f"({reports.in_mib(timeline.peak)}) {outside.of_timeline(timeline, step.places)}"
-        )
         late = sum(c.graph.part.late_bytes for c in step.calls if c.graph.part is not None)
-        if timeline.peak <= budget + late:  # it differs from step to step, so that no plan keeps it
+        if budget is not None and timeline.peak <= budget + late:  # it differs from step to step, so that no plan keeps it
             self._notices.warn_once(f"{why}; collectives may hold {reports.in_mib(late)} after their waits, for as long as their threads take")
         else:
             self._notices.refuse(step, CannotBeMet(why))
 
     def _check_without_graphs(self, step: Step, timeline: hooks.Timeline | hooks.TimelineOnGpu) -> None:
         """Refuses a step that runs no graph of ours, unless it keeps to its budget anyway."""
-        budget = self.options.parsed
         self._runs_without_graphs = True
-        if budget.bytes is not None and timeline.peak <= budget.bytes or budget.share is not None and budget.share >= 1:
+        why = excess.without_graphs(step, timeline, self.options)
+        if why is None:
             return
-        why = outside.uncompiled(step.places)
-        what = _IN_CHECKPOINTS if step.has_checkpoints else "PyTorch has compiled nothing of the step"
-        said = f"""a {self.options.asked} cannot be met: {what}, which takes {timeline.peak} bytes ({
-            reports.in_mib(timeline.peak)}) {outside.of_timeline(timeline, step.places)}{why}"""
-        if budget.bytes is None and budget.share is None:  # the least peak that can be had
-            if not step.has_checkpoints:
-                self._notices.warn_once(said.replace("cannot be met", "changes nothing"))
-            return
-        self._notices.refuse(step, CannotBeMet(said))
+        if self.options.parsed.bytes is not None or self.options.parsed.share is not None:
+            self._notices.refuse(step, CannotBeMet(why))
+        elif not step.has_checkpoints:  # the least peak that can be had is wanted
+            self._notices.warn_once(why.replace("cannot be met", "changes nothing"))

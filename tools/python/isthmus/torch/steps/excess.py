@@ -1,0 +1,39 @@
+"""What is said of a step that was measured above its budget."""
+
+from __future__ import annotations
+
+from .. import hooks, reports
+from ..options import Options
+from . import outside
+from .step import Step
+
+_IN_CHECKPOINTS = (
+    "the graphs run within torch.utils.checkpoint, each by a plan of its own (compile the function that calls the checkpoints, or leave them out), and there is "
+    "no plan of the step"
+)
+
+
+def of_graphs(step: Step, timeline: hooks.Timeline | hooks.TimelineOnGpu, report: reports.GraphReport | reports.StepReport | None, options: Options) -> str | None:
+    """Returns what is wrong with a step that runs graphs; None if nothing is. report: of its plan."""
+    if (options.parsed.share or 0) >= 1:  # all that the step takes, which may differ a little from step to step
+        return None
+    budget = options.parsed.bytes if report is None else report.budget_bytes
+    if budget is None or timeline.peak <= max(budget, 0 if report is None else report.planned_peak_bytes):
+        return None
+    planned = "" if report is None else f", planned {reports.in_mib(report.planned_peak_bytes)}"
+    return (
+        f"a {options.asked} is not kept: budget {reports.in_mib(budget)}{planned}, measured {timeline.peak} bytes "
+        f"({reports.in_mib(timeline.peak)}) {outside.of_timeline(timeline, step.places)}"
+    )
+
+
+def without_graphs(step: Step, timeline: hooks.Timeline | hooks.TimelineOnGpu, options: Options) -> str | None:
+    """Returns what is wrong with a step that runs no graph of ours; None if it keeps to its budget anyway."""
+    budget = options.parsed
+    if budget.bytes is not None and timeline.peak <= budget.bytes or budget.share is not None and budget.share >= 1:
+        return None
+    what = _IN_CHECKPOINTS if step.has_checkpoints else "PyTorch has compiled nothing of the step"
+    return (
+        f"a {options.asked} cannot be met: {what}, which takes {timeline.peak} bytes ({reports.in_mib(timeline.peak)}) "
+        f"{outside.of_timeline(timeline, step.places)}{outside.uncompiled(step.places)}"
+    )
