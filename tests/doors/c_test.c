@@ -404,6 +404,9 @@ static void testBudgetsNotMet(const isthmus_graph *forward) {
                "the smallest that was found is");
   figures.size = sizeof figures;
   EXPECT(isthmus_compiled_get_figures(compiled, &figures, NULL) == ISTHMUS_OK);
+  EXPECT(figures.baseline_peak_bytes > 0 && figures.persistent_bytes > 0);
+  EXPECT(figures.predicted_peak_bytes == -1 && figures.arena_bytes == -1); /* of no plan */
+  EXPECT(figures.recompute_overhead != figures.recompute_overhead);
   EXPECT(figures.smallest_budget_bytes > 1000 &&
          figures.smallest_budget_bytes < figures.baseline_peak_bytes);
   EXPECT_ERROR(isthmus_compiled_graph(compiled, &graph, &error), ISTHMUS_BAD_CALL,

@@ -313,6 +313,14 @@ isthmus_status isthmus_compiled_graph(const isthmus_compiled *compiled, isthmus_
   });
 }
 
+// Without a plan. Stages are sized one by one, and then the sums of bytes are not known either.
+static void eraseUnknown(isthmus_compiled_figures &f) {
+  f.predicted_peak_bytes = f.arena_bytes = f.host_bytes = -1;
+  f.persistent_bytes = f.persistent_bytes > 0 ? f.persistent_bytes : -1;
+  f.output_bytes = f.output_bytes > 0 ? f.output_bytes : -1;
+  f.recompute_overhead = std::numeric_limits<double>::quiet_NaN();
+}
+
 isthmus_status isthmus_compiled_get_figures(const isthmus_compiled *compiled,
                                             isthmus_compiled_figures *figures,
                                             isthmus_error **error) {
@@ -340,6 +348,8 @@ isthmus_status isthmus_compiled_get_figures(const isthmus_compiled *compiled,
     figures->inversions = f.inversions;
     figures->encodings = f.encodings;
     figures->chunks = f.chunks;
+    if (!f.hasPlan)
+      eraseUnknown(*figures);
     return ISTHMUS_OK;
   });
 }

@@ -458,15 +458,16 @@ ISTHMUS_API void isthmus_compiled_free(isthmus_compiled *compiled);
 ISTHMUS_API isthmus_status isthmus_compiled_graph(const isthmus_compiled *compiled,
                                                   isthmus_graph **graph, isthmus_error **error);
 
+/* -1 and NaN: not known, as what a plan would promise if none was found. */
 typedef struct {
   size_t size; /* set before the call */
   int64_t baseline_peak_bytes, predicted_peak_bytes, arena_bytes;
   int64_t persistent_bytes; /* of parameters and inputs, which lie outside of the arena */
   int64_t output_bytes;     /* of results and gradients, in the peak */
   int64_t host_bytes;
-  int64_t lower_bound_bytes, smallest_budget_bytes; /* -1: not known */
-  double recompute_overhead, lower_bound_overhead;  /* NaN: not known */
-  uint64_t nodes, clones, transfers, inversions, encodings;
+  int64_t lower_bound_bytes, smallest_budget_bytes;
+  double recompute_overhead, lower_bound_overhead;
+  uint64_t nodes, clones, transfers, inversions, encodings; /* 0 without a plan */
   uint64_t chunks; /* nodes that run a part of a region or put parts together */
 } isthmus_compiled_figures;
 ISTHMUS_API isthmus_status isthmus_compiled_get_figures(const isthmus_compiled *compiled,
