@@ -199,7 +199,7 @@ std::string varied(const CallText &from, std::mt19937 &r) {
   for (const Type &t : from.operands)
     for (int64_t d : t.dims)
       if (oneIn(2))
-        sizes[d] = of(std::initializer_list<int64_t>{0, 1, 2, 3, 5, 8, 33, 65, 130});
+        sizes[d] = of(std::initializer_list<int64_t>{0, 1, 2, 3, 5, 8, 33, 65, 130, 300, 600});
   auto sized = [&](int64_t d) { return sizes.count(d) ? sizes[d] : d; };
   OpCall call;
   Attrs attrs = from.attrs;
@@ -287,6 +287,24 @@ void expectSameBitsWithChannelsLast(const std::string &text, uint32_t seed) {
   moveChannels(first.call.results[0], last->out[0], back, /*back=*/true);
   EXPECT_EQ(last->call.results[0], channelsLast(first.call.results[0])) << text;
   EXPECT_TRUE(back.sameBytes(first.out[0])) << text;
+}
+
+// Beyond the blocks and pieces of kernels, where few varied calls reach.
+TEST(Large, CallsHold) {
+  uint32_t seed = 0;
+  for (const char *text :
+       {"sum(f64[70001])", "mean(f64[5, 40000]) {axes = [1]}", "max(f64[40000, 3]) {axes = [0]}",
+        "logsumexp(f64[3, 50, 300]) {axes = [0, 1]}", "add(f64[300, 301], f64[301])",
+        "cross_entropy(f64[35000, 2], i64[35000])", "nll(f64[35000, 2], i64[35000]) {ignore = [1]}",
+        "matmul(f64[125, 131], f64[131, 129], f64[129])",
+        "matmul_add(f64[7, 150], f64[300, 7], f64[150, 300]) {transpose_a = true, transpose_b = "
+        "true}",
+        "transpose(f64[5, 65, 7, 33]) {perm = [0, 3, 1, 2]}",
+        "transpose(f64[301, 129]) {perm = [1, 0]}",
+        "batch_norm(f64[9, 3, 1100], f64[3], f64[3], "
+        "f64[3], f64[3])"})
+    for (const char *type : {"f64", "f32", "bf16"})
+      expectDefined(inType(text, type), seed++);
 }
 
 // Random windows on one to three spatial axes. The sizes of the operands follow from them.

@@ -17,9 +17,9 @@ template <bool logarithm> void softmax(const OpCall &call, Operands x, Results y
   const int64_t axis = axisOf(call, x[0].type.rank());
   forEachLine(x[0], axis, [&](const Index &first) {
     const std::vector<Number> v = line(x[0], first, axis);
+    const Number sum = logSum(v);
     for (size_t i = 0; i < v.size(); ++i)
-      y[0][with(first, axis, int64_t(i))] =
-          logarithm ? v[i] - logSum(v) : std::exp(v[i] - logSum(v));
+      y[0][with(first, axis, int64_t(i))] = logarithm ? v[i] - sum : std::exp(v[i] - sum);
   });
 }
 template <bool logarithm> void softmaxGrad(const OpCall &call, Operands x, Results y) {
