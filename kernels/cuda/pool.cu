@@ -134,7 +134,8 @@ template <typename T> struct MaximaBody {
           plane * p.inPlane + (columnMajor ? transposed(m.at) : std::max<int64_t>(m.at, 0));
   }
   ISTHMUS_GPU int64_t transposed(int64_t at) const {
-    at = std::max<int64_t>(at, 0);
+    if (at < 0) // the plane may be empty
+      return 0;
     int64_t d = p.axis[0].in, h = p.axis[1].in, w = p.axis[2].in, row = at / w;
     return row / h + d * (row % h + h * (at % w));
   }

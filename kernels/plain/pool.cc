@@ -108,10 +108,12 @@ struct MaxPoolIndices {
         Maxima<T> m;
         m.find(p, from, od, oh, begin, end);
         for (int64_t i = 0; i < end - begin; ++i) {
-          int64_t at = std::max<int64_t>(m.index[i], 0), w = at % p.in[2], rest = at / p.in[2];
-          int64_t h = rest % p.in[1], d = rest / p.in[1];
-          to[first + i] = n * p.inPlane() + (columns ? d + p.in[0] * (h + p.in[1] * w)
-                                                     : w + p.in[2] * (h + p.in[1] * d));
+          to[first + i] = n * p.inPlane();
+          const int64_t at = m.index[i];
+          if (at < 0) // the plane may be empty
+            continue;
+          int64_t w = at % p.in[2], rest = at / p.in[2], h = rest % p.in[1], d = rest / p.in[1];
+          to[first + i] += columns ? d + p.in[0] * (h + p.in[1] * w) : at;
         }
       });
     });

@@ -70,6 +70,7 @@ public:
   Attrs attrs;
   OpCall call;
   std::vector<Guarded> in, out;
+  RandomKey random; // that random ops draw by
 
   // Draws floats uniformly from [low, high), and integers from [0, bound).
   void draw(uint64_t seed, double low = -1, double high = 1) {
@@ -116,6 +117,7 @@ public:
     args.operands = operands;
     args.results = results;
     args.workspace = workspace.data();
+    args.random = &random;
     kernel.run(args);
     EXPECT_TRUE(workspace.intact()) << text() << " writes beyond its workspace";
     for (Guarded &g : in)

@@ -55,6 +55,9 @@ TEST(GridPool, TiesAndNaN) {
 TEST(GridPool, WindowsOfPaddingAlone) {
   expectLikePlain("max_pool(f64[1, 2, 4]) {kernel = [2], dilations = [3], pads = [3, 3]}");
   expectLikePlain("max_pool_indices(f64[1, 2, 1]) {kernel = [2], dilations = [2], pads = [2, 2]}");
+  expectLikePlain("max_pool_indices(f64[1, 2, 0]) {kernel = [2], pads = [1, 1]}");
+  expectLikePlain(
+      "max_pool_indices(f64[1, 2, 0]) {kernel = [2], pads = [1, 1], column_major = true}");
   expectLikePlain("max_pool_grad(f64[1, 2, 3], f64[1, 2, 1]) {kernel = [2], dilations = [2], pads "
                   "= [2, 2]}");
   expectLikePlain("max_pool(f64[0, 2, 4]) {kernel = [2]}");

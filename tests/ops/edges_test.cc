@@ -127,6 +127,16 @@ TEST(Reductions, OfNothingAreTheIdentity) {
   expectSame(run("logsumexp(f64[0, 2]) {axes = [0]}", {{}}), {-kInf, -kInf});
 }
 
+TEST(Pools, OfNothingFindNothing) {
+  expectSame(run("max_pool(f64[1, 2, 0]) {kernel = [2], pads = [1, 1]}", {{}}), {-kInf, -kInf});
+  for (const char *order : {"false", "true"})
+    expectSame(run(std::string("max_pool_indices(f64[1, 2, 0, 3]) {kernel = [2, 3], pads = [1, 0, "
+                               "1, 0], column_major = ") +
+                       order + "}",
+                   {{}}),
+               {0, 0});
+}
+
 TEST(Reductions, LogSumExpOfInfinities) {
   expectSame(run("logsumexp(f64[2, 2]) {axes = [1]}", {{-kInf, -kInf, kInf, 1}}), {-kInf, kInf});
   expectSame(run("logsumexp(f32[2])", {{200, -kInf}}), {200});

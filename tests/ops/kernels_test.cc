@@ -146,21 +146,6 @@ TEST(Shape, Triangles) {
   expectSame(run("trilu(i32[2, 2]) {k = -9223372036854775807}", {{1, 2, 3, 4}}), {1, 2, 3, 4});
 }
 
-TEST(Transpose, MovesEveryElement) { // compared with indices, for whole and partial tiles
-  for (auto [a, b] : {std::pair(1, 5), {16, 16}, {33, 64}, {130, 7}, {65, 129}}) {
-    std::vector<double> x(2 * a * b), want(2 * a * b);
-    for (int n = 0; n < 2; ++n)
-      for (int i = 0; i < a; ++i)
-        for (int j = 0; j < b; ++j)
-          want[(n * b + j) * a + i] = x[(n * a + i) * b + j] = (n * a + i) * b + j;
-    for (const char *type : {"f64", "f32", "i64"})
-      expectSame(
-          run(llvm::formatv("transpose({0}[2, {1}, {2}]) {{perm = [0, 2, 1]}", type, a, b).str(),
-              {x}),
-          want);
-  }
-}
-
 TEST(Reduce, FirstMaximumTakesTheGradient) {
   expectSame(run("max_grad(f32[2], f32[2, 3], f32[2]) {axes = [1]}",
                  {{5, 6}, {1, 3, 3, kNan, 2, kNan}, {3, kNan}}),

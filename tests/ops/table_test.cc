@@ -179,37 +179,6 @@ TEST_P(OpTable, InPlaceGivesTheSameBits) {
   });
 }
 
-// Compares the other element types with f64, on operands that all of them can represent.
-TEST_P(OpTable, PrecisionsAgree) {
-  struct Precision {
-    const char *name;
-    double epsilon;
-  };
-  for (Precision p :
-       {Precision{"f32", 1.2e-7}, Precision{"bf16", 7.9e-3}, Precision{"f16", 9.8e-4}})
-    for (const std::string &text : row().examples) {
-      if (text.find("f64") == std::string::npos)
-        continue;
-      std::string other = inType(text, p.name);
-      SCOPED_TRACE(other);
-      auto wide = parseExample(text), narrow = parseExample(other);
-      std::vector<Tensor> wideOperands = drawOperands(*wide), narrowOperands;
-      for (size_t i = 0; i < wideOperands.size(); ++i) {
-        narrowOperands.push_back(fromDoubles(narrow->call.operands[i], toDoubles(wideOperands[i])));
-        wideOperands[i] = fromDoubles(wide->call.operands[i], toDoubles(narrowOperands[i]));
-      }
-      auto want = run(*wide, wideOperands), got = run(*narrow, narrowOperands);
-      for (size_t r = 0; r < want.size(); ++r) {
-        std::vector<double> w = toDoubles(want[r]), g = toDoubles(got[r]);
-        double largest = 1;
-        for (double v : w)
-          largest = std::max(largest, std::fabs(v));
-        for (size_t i = 0; i < w.size(); ++i)
-          EXPECT_NEAR(g[i], w[i], 8 * p.epsilon * largest) << "result " << r << ", element " << i;
-      }
-    }
-}
-
 // --- Gradients
 
 struct Function { // a graph, and the inputs at which it is evaluated

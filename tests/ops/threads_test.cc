@@ -30,6 +30,7 @@ INSTANTIATE_TEST_SUITE_P(
         "matmul_add(f32[301, 401], bf16[301, 203], bf16[203, 401])",
         "shorten(f32[301, 777]) {type = bf16}", "matmul(f32[301, 203], f32[203, 401])",
         "matmul(f32[301, 203], f32[203, 401], f32[401])",
+        "conv(f32[2, 5, 19, 19], f32[7, 5, 3, 3]) {pads = [1, 1, 1, 1]}",
         "matmul(f32[5, 130, 70], f32[5, 131, 70]) {transpose_b = true}",
         "dropout(f32[300001]) {stream = 4}", "uniform() {dims = [300001], stream = 5}",
         "normal() {dims = [300001], stream = 6}"));
