@@ -1,7 +1,7 @@
 #include "ir/source_file.h"
 
 #include "ir/diagnostics.h"
-#include "ir/system_limits.h"
+#include "ir/host_memory.h"
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
@@ -158,7 +158,7 @@ static llvm::Expected<std::unique_ptr<Pages>> pagesFor(const SourceFile &file, u
   auto pages = std::make_unique<Pages>(size_t(bytes));
   if (*pages && needed < kSmall)
     return pages;
-  const AvailableMemory available = availableMemory();
+  const AvailableMemory available = availableHostMemory(int64_t(needed));
   if (*pages && needed <= uint64_t(available.bytes))
     return pages;
   return makeError(ErrorKind::OutOfMemory,

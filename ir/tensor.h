@@ -1,9 +1,8 @@
 // Bytes of a tensor on the host, shared and immutable.
 #pragma once
 
+#include "ir/host_memory.h"
 #include "ir/type.h"
-#include <memory>
-#include <new>
 
 namespace isthmus {
 
@@ -17,14 +16,10 @@ struct Tensor {
   int64_t bytes() const { return type.bytes(); }
   template <typename T> const T *as() const { return reinterpret_cast<const T *>(data); }
 
-  // Makes a zeroed tensor and calls `fill` with its bytes to write into.
+  // Makes a zeroed tensor and calls `fill` with its bytes to write into. Throws as
+  // zeroedHostMemory.
   template <typename Fill> static Tensor make(const Type &type, Fill fill) {
-    // Aligned for vector loads; one byte at least, so that `data` is never null.
-    constexpr std::align_val_t kAlign{64};
-    size_t size = static_cast<size_t>(type.bytes());
-    std::shared_ptr<char> p(static_cast<char *>(::operator new(size + 1, kAlign)),
-                            [](char *bytes) { ::operator delete(bytes, kAlign); });
-    __builtin_memset(p.get(), 0, size);
+    const std::shared_ptr<char> p = zeroedHostMemory(size_t(type.bytes())); // (never null)
     fill(p.get());
     return Tensor{type, p, p.get()};
   }

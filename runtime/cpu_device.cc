@@ -1,6 +1,6 @@
 #include "runtime/cpu_device.h"
+#include "ir/host_memory.h"
 #include "ir/system_limits.h"
-#include "runtime/host_memory.h"
 #include "runtime/link.h"
 #include "runtime/team.h"
 

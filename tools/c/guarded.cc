@@ -6,6 +6,7 @@
 #include "tools/c/guarded.h"
 
 #include "ir/check.h"
+#include "ir/host_memory.h"
 #include "llvm/Support/ErrorHandling.h"
 #include <cassert>
 #include <csetjmp>
@@ -73,6 +74,8 @@ isthmus_status attempt(Call &call, isthmus_error **error,
     return call.status;
   try {
     return body();
+  } catch (const OutOfHostMemory &e) {
+    return fail(ISTHMUS_OUT_OF_MEMORY, e.what(), error);
   } catch (const std::bad_alloc &) {
     return fail(ISTHMUS_OUT_OF_MEMORY, kNoMemory, error);
   } catch (const std::exception &e) {

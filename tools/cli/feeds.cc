@@ -157,7 +157,11 @@ llvm::Error writeOutputs(const Graph &g, Session &s, const std::string &dir) {
     auto t = s.fetch(g.outputs()[i]);
     if (!t)
       return t.takeError();
-    if (llvm::Error err = writeFileAtomically(dir + "/" + files[i] + ".npy", npyBytes(*t)))
+    auto write = [&](llvm::raw_pwrite_stream &to) {
+      writeNpy(*t, to);
+      return llvm::Error::success();
+    };
+    if (llvm::Error err = writeFileAtomically(dir + "/" + files[i] + ".npy", write))
       return err;
     index[files[i] + ".npy"] = utf8Text(names[i]);
   }

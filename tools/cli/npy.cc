@@ -173,7 +173,7 @@ llvm::Expected<Tensor> parseNpy(std::shared_ptr<const llvm::MemoryBuffer> bytes)
   });
 }
 
-std::string npyBytes(const Tensor &t) {
+void writeNpy(const Tensor &t, llvm::raw_ostream &to) {
   const Code *code = llvm::find_if(kCodes, [&](const Code &c) { return c.type == t.type.dtype; });
   std::string header =
       std::string("{'descr': '") + code->text + "', 'fortran_order': False, 'shape': (";
@@ -185,10 +185,8 @@ std::string npyBytes(const Tensor &t) {
   size_t total = (10 + header.size() + 1 + 63) / 64 * 64; // NumPy aligns the data to 64 bytes
   header.resize(total - 11, ' ');
   header += '\n';
-  std::string out = kMagic.str() + std::string("\1\0", 2);
-  out += static_cast<char>(header.size() & 255);
-  out += static_cast<char>(header.size() >> 8);
-  return out + header + std::string(t.data, t.bytes());
+  to << kMagic << '\1' << '\0' << char(header.size() & 255) << char(header.size() >> 8) << header;
+  to.write(t.data, size_t(t.bytes()));
 }
 
 } // namespace isthmus

@@ -4,6 +4,7 @@
 #include "ir/tensor.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
 
 namespace isthmus {
 
@@ -12,6 +13,6 @@ namespace isthmus {
 // it.
 llvm::Expected<Tensor> readNpy(const std::string &path);
 llvm::Expected<Tensor> parseNpy(std::shared_ptr<const llvm::MemoryBuffer> bytes);
-std::string npyBytes(const Tensor &t);
+void writeNpy(const Tensor &t, llvm::raw_ostream &to);
 
 } // namespace isthmus

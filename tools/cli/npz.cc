@@ -4,6 +4,7 @@
 #include "tools/cli/npz.h"
 
 #include "ir/file.h"
+#include "ir/host_memory.h"
 #include "tools/cli/npy.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/Endian.h"
@@ -94,14 +95,26 @@ bool readWideNumbers(llvm::StringRef extra, llvm::ArrayRef<uint64_t *> numbers) 
 
 using Buffer = std::shared_ptr<const llvm::MemoryBuffer>;
 
+llvm::Expected<std::unique_ptr<llvm::WritableMemoryBuffer>> memoryFor(uint64_t bytes) {
+  if (llvm::Error e = checkHostMemory(int64_t(std::min<uint64_t>(bytes, INT64_MAX))))
+    return e;
+  auto out = llvm::WritableMemoryBuffer::getNewUninitMemBuffer(size_t(bytes));
+  if (!out)
+    return makeError(ErrorKind::OutOfMemory, "out of memory: {0} bytes asked for", bytes);
+  return out;
+}
+
 // Inflates [at, at + packedBytes) of the file to `bytes` bytes. Null if it is no deflate stream of
 // that many.
 llvm::Expected<Buffer> inflated(const SourceFile &file, uint64_t at, uint64_t packedBytes,
                                 uint64_t bytes) {
   constexpr uint64_t kChunk = 1 << 20, kMostAtOnce = 1 << 30; // zlib counts in 32 bits
-  auto out = llvm::WritableMemoryBuffer::getNewUninitMemBuffer(size_t(bytes));
+  auto memory = memoryFor(bytes);
+  if (!memory)
+    return memory.takeError();
+  auto out = std::move(*memory);
   z_stream z = {};
-  if (!out || inflateInit2(&z, -MAX_WBITS) != Z_OK) // negative: without zlib's own header
+  if (inflateInit2(&z, -MAX_WBITS) != Z_OK) // negative: without zlib's own header
     return nullptr;
   auto end = llvm::make_scope_exit([&] { inflateEnd(&z); });
   std::string chunk;
@@ -132,12 +145,12 @@ llvm::Expected<Buffer> inflated(const SourceFile &file, uint64_t at, uint64_t pa
 
 // The bytes [at, at + count) of the file.
 llvm::Expected<Buffer> stored(const SourceFile &file, uint64_t at, uint64_t count) {
-  auto out = llvm::WritableMemoryBuffer::getNewUninitMemBuffer(size_t(count));
+  auto out = memoryFor(count);
   if (!out)
-    return nullptr;
-  if (llvm::Error e = file.read(at, {out->getBufferStart(), size_t(count)}))
+    return out.takeError();
+  if (llvm::Error e = file.read(at, {(*out)->getBufferStart(), size_t(count)}))
     return e;
-  return Buffer(std::move(out));
+  return Buffer(std::move(*out));
 }
 
 uint32_t crcOf(llvm::StringRef bytes) {

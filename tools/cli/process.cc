@@ -1,5 +1,6 @@
 #include "tools/cli/process.h"
 
+#include "ir/host_memory.h"
 #include "tools/cli/bug.h"
 #include "tools/cli/console.h"
 #include "tools/cli/interrupt.h"
@@ -46,6 +47,8 @@ constexpr int kFailed = 5;
   if (std::exception_ptr e = std::current_exception()) {
     try {
       std::rethrow_exception(e);
+    } catch (const OutOfHostMemory &e) {
+      giveUp(e.what());
     } catch (const std::bad_alloc &) {
       outOfMemory();
     } catch (const std::exception &known) {

@@ -1,7 +1,8 @@
-#include "runtime/host_memory.h"
+#include "ir/host_memory.h"
 
 #include "ir/system_limits.h"
 #include "gtest/gtest.h"
+#include <algorithm>
 
 namespace isthmus {
 namespace {
@@ -26,6 +27,28 @@ TEST(HostMemory, OfNoBytesHasAnAddress) {
   EXPECT_NE(*none, nullptr);
   releaseHostMemory(*none);
   releaseHostMemory(nullptr);
+}
+
+TEST(HostMemory, IsZeroed) {
+  for (size_t size : {size_t(0), size_t(100), size_t(17) << 20}) {
+    const std::shared_ptr<char> bytes = zeroedHostMemory(size);
+    ASSERT_NE(bytes, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes.get()) % 64, 0u);
+    EXPECT_EQ(std::count(bytes.get(), bytes.get() + size, 0), int64_t(size));
+  }
+}
+
+TEST(HostMemory, OfATensorIsNotWrittenWhereTooLittleIsLeft) {
+  auto first = allocateHostMemory(availableMemory().bytes / 10 * 6, "cpu:0");
+  ASSERT_TRUE(bool(first)) << llvm::toString(first.takeError());
+  try {
+    zeroedHostMemory(size_t(availableMemory().bytes / 10 * 6));
+    ADD_FAILURE() << "the first is still to be written";
+  } catch (const std::bad_alloc &e) {
+    EXPECT_TRUE(llvm::StringRef(e.what()).startswith("out of memory: ")) << e.what();
+    EXPECT_TRUE(llvm::StringRef(e.what()).contains(" MiB available")) << e.what();
+  }
+  releaseHostMemory(*first);
 }
 
 } // namespace
