@@ -13,11 +13,16 @@ _IN_CHECKPOINTS = (
 )
 
 
+def budget_of(report: reports.GraphReport | reports.StepReport | None, options: Options) -> int | None:
+    """Returns the bytes that a step may take; None if nothing tells them yet. report: of its plan."""
+    return options.parsed.bytes if report is None else report.budget_bytes
+
+
 def of_graphs(step: Step, timeline: hooks.Timeline | hooks.TimelineOnGpu, report: reports.GraphReport | reports.StepReport | None, options: Options) -> str | None:
     """Returns what is wrong with a step that runs graphs; None if nothing is. report: of its plan."""
     if (options.parsed.share or 0) >= 1:  # all that the step takes, which may differ a little from step to step
         return None
-    budget = options.parsed.bytes if report is None else report.budget_bytes
+    budget = budget_of(report, options)
     if budget is None or timeline.peak <= max(budget, 0 if report is None else report.planned_peak_bytes):
         return None
     planned = "" if report is None else f", planned {reports.in_mib(report.planned_peak_bytes)}"

@@ -23,7 +23,7 @@ class PlanTable:
         self._has_bytes = has_bytes
         self._plans: list[StepPlan] = []
 
-    def newest_first(self) -> Iterator[StepPlan]:
+    def _newest_first(self) -> Iterator[StepPlan]:
         return reversed(self._plans)
 
     def has_room(self, function: object) -> bool:
@@ -32,12 +32,12 @@ class PlanTable:
 
     def find(self, graphs: Sequence[Graph | None], sizes: Sequence[Mapping[str, int]] | None = None) -> StepPlan | None:
         """Returns the newest plan of these graphs. sizes: those of their calls, for which it must hold."""
-        found = (p for p in self.newest_first() if p.is_of(graphs))
+        found = (p for p in self._newest_first() if p.is_of(graphs))
         return next((p for p in found if sizes is None or not self._has_bytes or all(map(holds, p.sizes, sizes))), None)
 
     def matching(self, so_far: Sequence[Graph], expected: Sequence[Graph | None]) -> list[StepPlan]:
         """Returns the plans of steps that begin with these graphs, the newest first. expected: the graphs of the whole step, if it is like an earlier one."""
-        found = [p for p in self.newest_first() if [g() for g in p.graphs[: len(so_far)]] == so_far]
+        found = [p for p in self._newest_first() if [g() for g in p.graphs[: len(so_far)]] == so_far]
         if expected[: len(so_far)] == so_far:
             found.sort(key=lambda p: not p.is_of(expected))
         return found

@@ -481,7 +481,7 @@ class Steps:
         why = excess.of_graphs(step, timeline, report, self.options)
         if why is None:
             return
-        budget = self.options.parsed.bytes if report is None else report.budget_bytes
+        budget = excess.budget_of(report, self.options)
         late = sum(c.graph.part.late_bytes for c in step.calls if c.graph.part is not None)
         if budget is not None and timeline.peak <= budget + late:  # it differs from step to step, so that no plan keeps it
             self._notices.warn_once(f"{why}; collectives may hold {reports.in_mib(late)} after their waits, for as long as their threads take")
