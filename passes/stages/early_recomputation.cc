@@ -1,6 +1,7 @@
 #include "passes/stages/early_recomputation.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include <algorithm>
 
 namespace isthmus {
 namespace {
@@ -17,11 +18,15 @@ public:
     isFromHere_.assign(place.problem.ops.size(), false);
   }
 
-  // From the last wait to the first, so that steps pass several waits in a row.
   plan::Schedule run(int64_t mostBytes) {
+    // From the last wait to the first, so that steps pass several waits in a row.
     for (size_t wait = s_.size(); wait-- > 0;)
       if (isWait(s_[wait]))
         moveBefore(wait, mostBytes);
+    // Likewise, so that waits behind a wait do not keep it.
+    for (size_t wait = s_.size(); wait-- > 0;)
+      if (isWaitForSend(s_[wait]))
+        postpone(wait, mostBytes);
     return std::move(s_);
   }
 
@@ -33,7 +38,11 @@ private:
   }
   bool isWait(plan::OpIndex op) const {
     const Node *n = nodeOf(op);
-    return n && n->op->is(kWait) && !isWaitForSend(g_, *n);
+    return n && n->op->is(kWait) && !isthmus::isWaitForSend(g_, *n);
+  }
+  bool isWaitForSend(plan::OpIndex op) const {
+    const Node *n = nodeOf(op);
+    return n && isthmus::isWaitForSend(g_, *n);
   }
   bool startsMessage(plan::OpIndex op) const {
     const Node *n = nodeOf(op);
@@ -73,14 +82,36 @@ private:
     isRepeat_ = moved(isRepeat_, wait, first(fits));
   }
 
+  // The wait goes behind the steps that recompute after it, if nothing else but starts of messages
+  // stands between: until then the message may be taken, and what was sent is live.
+  void postpone(size_t wait, int64_t mostBytes) {
+    size_t last = wait;
+    for (size_t i = wait + 1; i < s_.size(); ++i)
+      if (isRepeat_[i])
+        last = i;
+      else if (!startsMessage(s_[i]))
+        break;
+    plan::Schedule later = s_;
+    std::rotate(later.begin() + wait, later.begin() + wait + 1, later.begin() + last + 1);
+    if (last == wait || !isWithin(later, wait, last, mostBytes))
+      return;
+    s_ = std::move(later);
+    std::rotate(isRepeat_.begin() + wait, isRepeat_.begin() + wait + 1,
+                isRepeat_.begin() + last + 1);
+  }
+
   // Whether enough room is left where more is live than before.
   bool hasRoom(size_t wait, llvm::ArrayRef<size_t> steps, int64_t mostBytes) const {
-    if (steps.empty() || mostBytes == INT64_MAX)
+    return steps.empty() || isWithin(moved(s_, wait, steps), wait, steps.back(), mostBytes);
+  }
+
+  // Whether no more is live at the steps from `first` to `last`.
+  bool isWithin(const plan::Schedule &s, size_t first, size_t last, int64_t mostBytes) const {
+    if (mostBytes == INT64_MAX)
       return true;
-    const plan::Schedule s = moved(s_, wait, steps);
     const std::vector<int64_t> live =
         plan::liveBytesOf(place_.problem, s, plan::instancesOf(place_.problem, s));
-    return std::all_of(live.begin() + wait, live.begin() + steps.back() + 1,
+    return std::all_of(live.begin() + first, live.begin() + last + 1,
                        [&](int64_t bytes) { return bytes <= mostBytes; });
   }
 

@@ -13,9 +13,8 @@ constexpr uint32_t kNone = OrderedGraph::kNoTask;
 BatchSample::BatchSample(int64_t examples, int64_t count) : examples(examples), count(count) {
   for (int64_t k = 0; k < count; ++k) {
     const bool isNew = k == 0 || k + 1 == count ||
-                       llvm::none_of(llvm::makeArrayRef(numbers).drop_front(), [&](int64_t other) {
-                         return sizeOf(other) == sizeOf(k);
-                       });
+                       llvm::none_of(llvm::makeArrayRef(numbers).drop_front(),
+                                     [&](int64_t other) { return sizeOf(other) == sizeOf(k); });
     if (isNew)
       numbers.push_back(k);
   }
@@ -98,6 +97,7 @@ public:
     findTasks();
     findLive();
     out_.tasks.resize(g_.tasks->all.size());
+    hasBegun_.assign(g_.tasks->all.size(), false);
     std::vector<bool> hasRun(place_.problem.ops.size(), false);
     for (size_t i = 0; i < s_.size(); ++i) {
       if (!add(i, hasRun[s_[i]]))
@@ -153,7 +153,6 @@ private:
     const uint32_t number = taskOf_[step];
     TaskSteps &t = number == kNone ? out_.end : out_.tasks[number];
     const int64_t before = step ? after_[step - 1] : 0;
-    t.rise = std::max(t.rise, t.change + live_[step] - before);
     int64_t change = after_[step] - before;
     if (isNode(step)) {
       const Node &n = g_.graph->node(nodeOf(step));
@@ -167,8 +166,24 @@ private:
           return false;
       }
     }
+    t.rise = std::max(t.rise, t.change + live_[step] - before);
     t.change += change;
+    if (number != kNone && isEarly(number, step, isAgain)) {
+      t.numEarly = t.events.size();
+      t.earlyRise = std::max(t.earlyRise, t.rise);
+      t.rise = 0;
+    }
     return true;
+  }
+
+  // Whether the step is one of the repeats with which the task begins: waits for sends stand behind
+  // them (early_recomputation.h).
+  bool isEarly(uint32_t task, size_t step, bool isAgain) {
+    const Node *n = isNode(step) ? &g_.graph->node(nodeOf(step)) : nullptr;
+    const bool isPassed = isAgain || (n && (n->op->isMessage() || isWaitForSend(*g_.graph, *n)));
+    if (!isPassed)
+      hasBegun_[task] = true;
+    return isAgain && !hasBegun_[task];
   }
 
   bool addEvent(TaskSteps &t, uint32_t number, size_t step, const Node &n) {
@@ -184,7 +199,7 @@ private:
       t.events.push_back({n.op->is(kWait) ? Event::Wait : Event::Receive, send.index});
     } else {
       t.cost += place_.problem.ops[s_[step]].cost;
-      if (t.events.empty() || t.events.back().kind != Event::Compute)
+      if (t.events.size() == t.numEarly || t.events.back().kind != Event::Compute)
         t.events.push_back({Event::Compute, 0});
       t.events.back().seconds += target_.seconds(g_.graph->call(nodeOf(step)));
     }
@@ -211,6 +226,7 @@ private:
   const Target &target_;
   std::vector<uint32_t> taskOf_;      // by step
   std::vector<int64_t> live_, after_; // by step: bytes while it runs, and then
+  std::vector<bool> hasBegun_;        // by task: whether it did more than repeat
   PlaceSteps out_;
 };
 
@@ -282,12 +298,20 @@ private:
   }
 
   void run(uint32_t place, const TaskSteps &t, uint32_t batch) {
+    const auto events = llvm::makeArrayRef(t.events);
+    raisePeak(place, t.earlyRise);
+    for (const TaskSteps::Event &e : events.take_front(t.numEarly))
+      run(place, e, batch);
     release(place);
-    out_.peaks[place] = std::max(out_.peaks[place], live_[place] + t.rise);
+    raisePeak(place, t.rise);
     live_[place] += t.change;
     count(place, t);
-    for (const TaskSteps::Event &e : t.events)
+    for (const TaskSteps::Event &e : events.drop_front(t.numEarly))
       run(place, e, batch);
+  }
+
+  void raisePeak(uint32_t place, int64_t rise) {
+    out_.peaks[place] = std::max(out_.peaks[place], live_[place] + rise);
   }
 
   void count(uint32_t place, const TaskSteps &t) {
@@ -334,7 +358,7 @@ private:
     for (uint32_t p = 0; p < places_.size(); ++p) {
       const TaskSteps &t = places_[p]->end;
       release(p);
-      out_.peaks[p] = std::max(out_.peaks[p], live_[p] + t.rise);
+      raisePeak(p, t.rise);
       count(p, t);
     }
     for (const PlaceSteps *p : places_)

@@ -55,10 +55,11 @@ struct TaskSteps {
     double seconds = 0; // of computing, on the target
   };
   std::vector<Event> events;
-  // Bytes live, beyond those before it: the most, and those after it. What a wait for a send frees
-  // is left out.
-  int64_t rise = 0, change = 0;
-  double cost = 0; // microseconds, of the problem
+  size_t numEarly = 0; // of the events: they stand before waits for sends
+  // Bytes live, beyond those before it: the most in early events, the most in others, and those
+  // after it. What a wait for a send frees is left out.
+  int64_t earlyRise = 0, rise = 0, change = 0;
+  double cost = 0;              // microseconds, of the problem
   size_t nodes = 0, clones = 0; // waits for sends are left out here too
 };
 
@@ -81,7 +82,6 @@ struct RepeatedFigures {
   std::vector<size_t> nodesOf; // by place
 };
 RepeatedFigures simulateRepeated(const SampledGraph &g, const RepeatedTasks &all,
-                                 llvm::ArrayRef<const PlaceSteps *> places,
-                                 const Machine &machine);
+                                 llvm::ArrayRef<const PlaceSteps *> places, const Machine &machine);
 
 } // namespace isthmus

@@ -12,8 +12,9 @@
 namespace isthmus {
 namespace {
 
-// What starts or awaits a message, and what may wait for it.
-enum class Kind { Message, Wait, Repeat, Other };
+// What starts or awaits a message, what waits until a message was taken, and what may be among
+// them.
+enum class Kind { Message, Wait, Release, Repeat, Other };
 
 // Repeats between a wait for a message and the start of the next message.
 size_t repeatsBehindWaits(llvm::ArrayRef<Kind> kinds) {
@@ -26,11 +27,23 @@ size_t repeatsBehindWaits(llvm::ArrayRef<Kind> kinds) {
   return count;
 }
 
+// Waits until messages were taken, with nothing but starts of messages before a repeat.
+size_t releasesBeforeRepeats(llvm::ArrayRef<Kind> kinds) {
+  size_t count = 0;
+  bool isBefore = false;
+  for (Kind k : llvm::reverse(kinds)) {
+    isBefore = k == Kind::Repeat || (isBefore && (k == Kind::Release || k == Kind::Message));
+    count += isBefore && k == Kind::Release;
+  }
+  return count;
+}
+
 Kind kindOf(const Graph &g, const Node &n) {
-  return n.op->isMessage()                         ? Kind::Message
-         : n.op->is(kWait) && !isWaitForSend(g, n) ? Kind::Wait
-         : n.isClone()                             ? Kind::Repeat
-                                                   : Kind::Other;
+  return n.op->isMessage()     ? Kind::Message
+         : isWaitForSend(g, n) ? Kind::Release
+         : n.op->is(kWait)     ? Kind::Wait
+         : n.isClone()         ? Kind::Repeat
+                               : Kind::Other;
 }
 
 Graph smallGpt() {
@@ -61,6 +74,7 @@ TEST(EarlyRecomputation, IsWhatModesDo) {
     // The last device waits for activations alone, and what it recomputes depends on them.
     for (uint32_t place = 0; place + 1 < places.count(); ++place) {
       EXPECT_EQ(repeatsBehindWaits(kinds[place]), 0u) << places.name(place);
+      EXPECT_EQ(releasesBeforeRepeats(kinds[place]), 0u) << places.name(place);
       clones += size_t(llvm::count(kinds[place], Kind::Repeat));
     }
     EXPECT_GT(clones, 0u);
