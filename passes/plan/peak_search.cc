@@ -3,6 +3,7 @@
 #include "passes/plan/checkpoint_schedule.h"
 #include "passes/plan/dead_runs.h"
 #include "passes/plan/emit_schedule.h"
+#include "passes/plan/late_blocks.h"
 #include "passes/plan/nested_schedule.h"
 #include "passes/plan/segments.h"
 
@@ -63,11 +64,22 @@ std::vector<TaskId> PeakSearch::sourceOrder() const {
   return tasks;
 }
 
+// The order of the lowest peak without repeats, of a few.
 std::vector<TaskId> PeakSearch::reordered() const {
-  SearchState s = state(baseline_.peakBytes, kNoDraws);
-  if (mayReorder())
+  std::vector<TaskId> best = sourceOrder();
+  if (!mayReorder())
+    return best;
+  int64_t least = baseline_.peakBytes;
+  for (const std::vector<TaskId> &start : {sourceOrder(), withLateBlocks(g_, sourceOrder())}) {
+    SearchState s = state(baseline_.peakBytes, kNoDraws);
+    s.assign(start);
     reorder(s);
-  return s.schedule().peak() < baseline_.peakBytes ? s.schedule().tasks() : sourceOrder();
+    if (s.schedule().peak() < least) {
+      least = s.schedule().peak();
+      best = s.schedule().tasks();
+    }
+  }
+  return best;
 }
 
 // From here on, the state's work counts as `share` of the reported progress.
