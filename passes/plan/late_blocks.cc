@@ -26,8 +26,8 @@ public:
     looksLeft_ = kMostLooks * order.size();
   }
 
-  std::vector<TaskId> run() {
-    for (size_t i = order_.size(); i-- > 0 && looksLeft_ > 0;)
+  std::vector<TaskId> run(size_t first) {
+    for (size_t i = order_.size(); i-- > first && looksLeft_ > 0;)
       for (uint32_t b = blockOf(order_[i]); moveLate(b);)
         b = blockOf(order_[i]);
     std::vector<TaskId> out;
@@ -132,8 +132,9 @@ private:
 
 } // namespace
 
-std::vector<TaskId> withLateBlocks(const StorageGraph &g, const std::vector<TaskId> &order) {
-  return Blocks(g, order).run();
+std::vector<TaskId> withLateBlocks(const StorageGraph &g, const std::vector<TaskId> &order,
+                                   size_t first) {
+  return Blocks(g, order).run(first);
 }
 
 } // namespace isthmus::plan

@@ -66,19 +66,28 @@ std::vector<TaskId> PeakSearch::sourceOrder() const {
 
 // The order of the lowest peak without repeats, of a few.
 std::vector<TaskId> PeakSearch::reordered() const {
-  std::vector<TaskId> best = sourceOrder();
-  if (!mayReorder())
-    return best;
+  const std::vector<TaskId> source = sourceOrder();
+  if (p_.order == Order::Fixed)
+    return source;
+  std::vector<TaskId> best = source;
   int64_t least = baseline_.peakBytes;
-  for (const std::vector<TaskId> &start : {sourceOrder(), withLateBlocks(g_, sourceOrder())}) {
+  auto offer = [&](const std::vector<TaskId> &order) {
     SearchState s = state(baseline_.peakBytes, kNoDraws);
-    s.assign(start);
-    reorder(s);
-    if (s.schedule().peak() < least) {
-      least = s.schedule().peak();
-      best = s.schedule().tasks();
-    }
-  }
+    s.assign(order);
+    if (mayReorder())
+      reorder(s);
+    if (s.schedule().peak() >= least)
+      return;
+    least = s.schedule().peak();
+    best = s.schedule().tasks();
+  };
+  offer(source);
+  // In an order by phases, steps of the forward phase stay where they are.
+  size_t first = 0;
+  for (size_t i = 0; !mayReorder() && i < source.size(); ++i)
+    if (!g_.tasks[source[i]].isBackward)
+      first = i + 1;
+  offer(withLateBlocks(g_, source, first));
   return best;
 }
 

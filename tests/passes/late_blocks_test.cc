@@ -75,13 +75,33 @@ TEST(LateBlocks, BlocksMoveAsAWhole) {
   EXPECT_EQ(sources, (std::vector<OpIndex>{other, output, large, small, last}));
 }
 
+TEST(LateBlocks, TasksBeforeTheFirstStay) {
+  Problem p;
+  p.alignment = 1;
+  for (int i = 0; i < 2; ++i)
+    add(p, 100, {}, OpPhase::Forward);
+  const OpIndex output = add(p, 1, {}, OpPhase::Forward);
+  const OpIndex last = add(p, 1, {0, 1}, OpPhase::Backward);
+  p.outputs = {{output, 0}, {last, 0}};
+  const StorageGraph g(p);
+  auto sources = [&](size_t first) {
+    std::vector<OpIndex> out;
+    for (TaskId t : withLateBlocks(g, sourceTasks(g), first))
+      out.push_back(g.tasks[t].source);
+    return out;
+  };
+  EXPECT_EQ(sources(0), (std::vector<OpIndex>{output, 0, 1, last}));
+  EXPECT_EQ(sources(1), (std::vector<OpIndex>{0, output, 1, last}));
+  EXPECT_EQ(sources(2), (std::vector<OpIndex>{0, 1, output, last}));
+}
+
 TEST(LateBlocks, RandomOrdersStayValid) {
   Rng rng(5);
   int numLower = 0;
   for (int i = 0; i < 3000; ++i) {
     const Problem p = randomProblem(rng, 30);
     const StorageGraph g(p);
-    std::vector<TaskId> order = withLateBlocks(g, sourceTasks(g));
+    std::vector<TaskId> order = withLateBlocks(g, sourceTasks(g), below(rng, 2) * below(rng, 20));
     const Evaluation e = evaluate(p, emitSchedule(g, order));
     EXPECT_EQ(e.error, "");
     numLower += e.peakBytes < evaluate(p, sourceOrder(p)).peakBytes;
