@@ -44,6 +44,15 @@ bool reachPeakInTime(OffsetAssignment &p) {
   return isReached;
 }
 
+// Likewise without counting as work: a placement that costs little, and now and then is the best.
+void offerBySize(OffsetAssignment &p) {
+  std::vector<int64_t> offsets(p.buffers.size(), kUnplaced);
+  const int64_t work = p.work;
+  if (placeBySize(p, offsets))
+    p.offer(offsets);
+  p.work = work;
+}
+
 // The searches take turns that grow. What is done first does not depend on how much may be done, so
 // that more work never gives a larger arena. `most` is asked for the work that may be done.
 template <typename Most> void takeTurns(OffsetAssignment &p, int64_t enough, Most most) {
@@ -81,6 +90,8 @@ int64_t assignOffsets(std::vector<Buffer> &buffers, int64_t peak, const OffsetOp
     return (isMore ? kLastEffort : 1) * workOf(defaultEffort(double(buffers.size()), peak));
   };
   if (!reachPeakInTime(p))
+    offerBySize(p);
+  if (p.least > p.bound)
     takeTurns(p, enough, most);
   if (p.least == INT64_MAX)
     return p.least;

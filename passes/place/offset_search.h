@@ -71,6 +71,11 @@ constexpr int64_t kUnplaced = -1;
 // returns false, if one would end above `highest`.
 bool placeOnTop(OffsetAssignment &p, std::vector<int64_t> &offsets, int64_t highest = INT64_MAX);
 
+// Places the larger buffers first, and those of one size in the order of time, each at the lowest
+// offset at which it fits. So few sizes, of which each comes and goes many times, lie in layers
+// (unrolled recurrent networks). Gives up, and returns false, where buffers are very many.
+bool placeBySize(const OffsetAssignment &p, std::vector<int64_t> &offsets);
+
 // A search that can be continued. It stops at an arena of `enough` bytes.
 class OffsetSearch {
 public:

@@ -164,7 +164,9 @@ private:
   }
 
   // Searches twice, from different starts, because it is not known beforehand which one leads
-  // further. Only the cheaper plan is placed; if its arena exceeds the budget, it is tightened.
+  // further. The cheaper plan is placed; if its arena exceeds the budget, it is tightened. If that
+  // leads to no plan, so is the other one: the search for the smallest budget, which would follow,
+  // takes longer and its plan is dearer.
   bool search() {
     Found cheaper = peaks_.within(o_.budgetBytes, kFirstSearch, PeakSearch::Series::First), other;
     if (!cheaper)
@@ -174,9 +176,15 @@ private:
     other = peaks_.within(o_.budgetBytes, kSecondSearch, PeakSearch::Series::Second);
     if (cheaper.isBetter(other.cost, other.peak))
       std::swap(cheaper, other);
-    if (!tryPlace(cheaper.tasks, kPlacing))
-      tighten(std::move(cheaper), kTighten);
+    placeOrTighten(std::move(cheaper));
+    if (!hasPlan() && other && !isStopped())
+      placeOrTighten(std::move(other));
     return hasPlan();
+  }
+
+  void placeOrTighten(Found found) {
+    if (!tryPlace(found.tasks, kPlacing))
+      tighten(std::move(found), kTighten);
   }
 
   // Lowers the peak from the present plan, in growing steps, until a plan fits. Then goes back up

@@ -326,6 +326,41 @@ TEST(OffsetAssignment, FewFillingsComeWithinTwoPercent) {
   }
 }
 
+// A recurrent network: forward steps save small storages, which backward steps free in turn, and
+// some of which they make again a few steps before. They add to sums of weights' gradients, all
+// large, and each sum takes a new place.
+TEST(OffsetAssignment, LargeSumsOfManyStepsLieInLayers) {
+  Rng rng(3);
+  constexpr uint32_t kSteps = 32, kSums = 6, kOps = 24;
+  constexpr int64_t kUnit = 1 << 12;
+  std::vector<Buffer> buffers;
+  const uint32_t turn = kSteps * kOps, end = 2 * turn;
+  auto add = [&](int64_t units, uint32_t first, uint32_t last) {
+    buffers.push_back({kUnit * units, first, std::min(last, end)});
+  };
+  for (uint32_t t = 0; t < kSteps; ++t) {
+    const uint32_t back = end - (t + 1) * kOps; // where the step's backward part begins
+    for (uint32_t k = 0; k < kOps; ++k) {
+      const uint32_t first = t * kOps + k, last = back + uint32_t(below(rng, kOps)) + 1;
+      const int64_t units = below(rng, 5) ? 1 : 4;
+      if (below(rng, 2)) {
+        add(units, first, last);
+      } else {
+        add(units, first, first + 1 + uint32_t(below(rng, kOps)));
+        add(units, std::max(turn, back - uint32_t(below(rng, 3 * kOps))), last);
+      }
+    }
+    for (uint32_t j = 0; j < kSums; ++j) {
+      const uint32_t product = back + uint32_t(below(rng, kOps - 1)), sum = product + 1;
+      add(32, product, sum + 1);
+      add(32, sum, sum + kOps + 1 + uint32_t(below(rng, 9)));
+    }
+  }
+  const int64_t peak = peakOf(buffers), top = assignOffsets(buffers, peak, {.effort = 1e-3});
+  EXPECT_EQ(top, peak);
+  expectLegal(buffers, top);
+}
+
 TEST(OffsetAssignment, NothingIsPlacedBeyond62Bits) {
   constexpr int64_t kHalf = int64_t(1) << 61;
   std::vector<Buffer> fit = {{kHalf, 0, 2}, {kHalf, 0, 2}};
