@@ -44,7 +44,7 @@ bool reachPeakInTime(OffsetAssignment &p) {
   return isReached;
 }
 
-// Likewise without counting as work: a placement that costs little, and now and then is the best.
+// Likewise without counting as work: a placement that costs little, and now and then suffices.
 void offerBySize(OffsetAssignment &p) {
   std::vector<int64_t> offsets(p.buffers.size(), kUnplaced);
   const int64_t work = p.work;
@@ -89,7 +89,7 @@ int64_t assignOffsets(std::vector<Buffer> &buffers, int64_t peak, const OffsetOp
     const bool isMore = !isLarge && peak > 1 << 20 && double(p.least) > 1.005 * double(enough);
     return (isMore ? kLastEffort : 1) * workOf(defaultEffort(double(buffers.size()), peak));
   };
-  if (!reachPeakInTime(p))
+  if (!reachPeakInTime(p) && o.enough > 0)
     offerBySize(p);
   if (p.least > p.bound)
     takeTurns(p, enough, most);

@@ -356,7 +356,8 @@ TEST(OffsetAssignment, LargeSumsOfManyStepsLieInLayers) {
       add(32, sum, sum + kOps + 1 + uint32_t(below(rng, 9)));
     }
   }
-  const int64_t peak = peakOf(buffers), top = assignOffsets(buffers, peak, {.effort = 1e-3});
+  const int64_t peak = peakOf(buffers),
+                top = assignOffsets(buffers, peak, {.enough = peak, .effort = 1e-3});
   EXPECT_EQ(top, peak);
   expectLegal(buffers, top);
 }
