@@ -7,12 +7,12 @@
 #include "runtime/cpu_device.h"
 #include "runtime/executor.h"
 #include "runtime/thread_transport.h"
+#include "tools/random/draw.h"
 #include "tools/zoo/zoo.h"
-#include "llvm/ADT/STLExtras.h"
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <gtest/gtest.h>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -156,10 +156,6 @@ private:
   std::vector<Tensor> inputs_;
 };
 
-bool equalBits(const Tensor &a, const Tensor &b) {
-  return a.bytes() == b.bytes() && !std::memcmp(a.data, b.data, size_t(a.bytes()));
-}
-
 int numRuns(int sampled, int all) { return std::getenv("ISTHMUS_FULL") ? all : sampled; }
 
 template <typename Body> void forEachStep(Body body) {
@@ -185,7 +181,7 @@ TEST(DelayedMessages, ChangeNoBitAndNoPeak) {
         EXPECT_EQ(got[i].peakBytes, step.predictedPeak(i));
         ASSERT_EQ(got[i].outputs.size(), want[i].outputs.size());
         for (size_t k = 0; k < want[i].outputs.size(); ++k)
-          EXPECT_TRUE(equalBits(got[i].outputs[k], want[i].outputs[k])) << "device " << i;
+          EXPECT_TRUE(sameBits(got[i].outputs[k], want[i].outputs[k])) << "device " << i;
       }
     }
   });
