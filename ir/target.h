@@ -18,8 +18,9 @@ struct MeasuredCosts {
 };
 
 struct Target {
-  std::string name = "generic"; // "cpu avx512 threads=2"
-  int64_t alignment = 64;       // every storage is rounded up to this many bytes
+  std::string name = "generic";   // "cpu avx512 threads=2"
+  std::string deviceKind = "cpu"; // the devices of a step are called cpu:0, cpu:1, ... by default
+  int64_t alignment = 64;         // every storage is rounded up to this many bytes
 
   // Scratch bytes of a call; null means none. An error if the target cannot run it.
   std::function<llvm::Expected<int64_t>(const OpCall &)> workspace;

@@ -1,6 +1,7 @@
 #include "ir/target_text.h"
 
 #include "ir/json.h"
+#include "ir/spelling.h"
 
 namespace isthmus {
 namespace {
@@ -71,6 +72,10 @@ llvm::Error setField(const std::string &key, const nlohmann::json &j, Target &t)
     return setRates(j, t);
   if (key == "channels_last")
     return setChannelsLast(j, t);
+  if (key == "device_kind" && j.is_string() && isDeviceName(j.get<std::string>())) {
+    t.deviceKind = j;
+    return llvm::Error::success();
+  }
   if (key == "fuses_bias" && j.is_boolean()) {
     t.fusesBias = j;
     return llvm::Error::success();
@@ -89,6 +94,8 @@ std::string targetText(const Target &t) {
   nlohmann::ordered_json j;
   j["schema"] = kSchema;
   j["name"] = t.name;
+  if (t.deviceKind != Target().deviceKind)
+    j["device_kind"] = t.deviceKind;
   j["alignment"] = t.alignment;
   j["fuses_bias"] = t.fusesBias;
   for (const Number &n : kNumbers)

@@ -1,6 +1,7 @@
 // A target as text, for programs that plan for a machine on which they do not run.
 //
-// {"schema": "isthmus.target/1", "name": "cpu avx2 threads=2", "alignment": 64, "fuses_bias": true,
+// {"schema": "isthmus.target/1", "name": "cpu avx2 threads=2", "device_kind": "cpu",
+//  "alignment": 64, "fuses_bias": true,
 //  "flops_per_second": 2e11, "bytes_per_second": 3e10, "launch_seconds": 1e-6,
 //  "contraction_flops_per_second": {"bf16": 4e11}, "link_bytes_per_second": 5e9,
 //  "channels_last": ["f32"]}

@@ -120,6 +120,9 @@ public:
     return llvm::Error::success();
   }
   llvm::Error finish() override { return llvm::Error::success(); }
+  std::unique_ptr<Transport> transportOver(std::unique_ptr<Transport> host) override {
+    return host;
+  }
 
 protected:
   // A small call runs on one thread, because waking a second one takes longer than it saves, and

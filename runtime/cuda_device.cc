@@ -1,6 +1,7 @@
 #include "runtime/cuda_device.h"
 
 #include "ir/check.h"
+#include "runtime/device_transport.h"
 #include "runtime/flat_call.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cstdlib>
@@ -92,10 +93,11 @@ private:
 class CudaDevice : public Device {
 public:
   CudaDevice(const IsthmusCudaInterface &cuda, IsthmusCudaDevice *device, const CudaOptions &o)
-      : cuda_(cuda), device_(device), name_("cuda:" + std::to_string(o.index)) {
+      : cuda_(cuda), device_(device), options_(o), name_("cuda:" + std::to_string(o.index)) {
     IsthmusCudaInfo info;
     cuda_.describe(device_, &info);
     target_.name = std::string("cuda ") + info.target;
+    target_.deviceKind = "cuda";
     target_.flopsPerSecond = info.flopsPerSecond;
     target_.bytesPerSecond = info.bytesPerSecond;
     target_.linkBytesPerSecond = info.linkBytesPerSecond;
@@ -118,6 +120,19 @@ public:
   ~CudaDevice() override { cuda_.close(device_); }
 
   std::string name() const override { return name_; }
+  llvm::Expected<std::unique_ptr<Device>> another(llvm::StringRef name) override {
+    CudaOptions o = options_;
+    if (!name.consume_front("cuda:") || name.getAsInteger(10, o.index))
+      return makeError(ErrorKind::Device,
+                       "the graph has nodes on '{0}', and the step runs on GPUs; expected devices "
+                       "cuda:0, cuda:1, ..., which --devices gives in their place",
+                       name);
+    auto device = makeCudaDevice(o);
+    if (device)
+      return device;
+    return addRemedy(device.takeError(),
+                     {"devices", name_, "run several stages on each of those that there are"});
+  }
   const Target &target() override { return target_; }
 
   llvm::Expected<DeviceAddress> allocate(int64_t bytes) override {
@@ -197,6 +212,11 @@ public:
     return failure ? inStep(failure) : llvm::Error::success();
   }
 
+  std::unique_ptr<Transport> transportOver(std::unique_ptr<Transport> host) override {
+    return makeDeviceTransport(*this, std::move(host));
+  }
+  llvm::Expected<std::unique_ptr<Channel>> newChannel(bool sends) override;
+
   llvm::Expected<std::unique_ptr<Recording>>
   record(llvm::ArrayRef<PreparedKernel *> kernels,
          llvm::function_ref<llvm::Error()> launches) override;
@@ -209,6 +229,7 @@ public:
 
 private:
   class Recorded;
+  class ChannelEnd;
 
   llvm::Error capture(llvm::function_ref<llvm::Error()> launches, std::unique_ptr<Recorded> &made);
 
@@ -230,6 +251,7 @@ private:
 
   const IsthmusCudaInterface &cuda_;
   IsthmusCudaDevice *const device_;
+  const CudaOptions options_;
   const std::string name_;
   Target target_;
   llvm::StringMap<std::unique_ptr<LibraryKernel>> prepared_;
@@ -253,6 +275,52 @@ private:
   CudaDevice &device_;
   IsthmusCudaRecording *const recording_;
 };
+
+class CudaDevice::ChannelEnd : public Channel {
+public:
+  ChannelEnd(CudaDevice &device, IsthmusCudaChannel *channel)
+      : device_(device), channel_(channel) {}
+  ~ChannelEnd() override { device_.cuda_.closeChannel(channel_); }
+
+  llvm::Expected<std::string> makeId() override {
+    const char *id = nullptr;
+    if (llvm::Error e = device_.checked(device_.cuda_.channelId(channel_, &id)))
+      return e;
+    return std::string(id);
+  }
+  llvm::Expected<bool> open(llvm::StringRef id) override {
+    return told(device_.cuda_.openChannel, id.str().c_str());
+  }
+  llvm::Expected<bool> isOpen() override { return told(device_.cuda_.channelIsOpen); }
+
+  llvm::Error post(uint64_t message) override {
+    return device_.checked(device_.cuda_.postMessage(channel_, message));
+  }
+  llvm::Error start(uint64_t message, char *data, int64_t bytes) override {
+    return device_.checked(device_.cuda_.startMessage(channel_, message, data, bytes));
+  }
+  llvm::Expected<bool> isDone(uint64_t message) override {
+    return told(device_.cuda_.messageIsDone, message);
+  }
+
+private:
+  template <typename F, typename... Args> llvm::Expected<bool> told(F function, Args... args) {
+    int32_t isSo = 0;
+    if (const char *failure = function(channel_, args..., &isSo))
+      return device_.failed(failure);
+    return isSo != 0;
+  }
+
+  CudaDevice &device_;
+  IsthmusCudaChannel *const channel_;
+};
+
+llvm::Expected<std::unique_ptr<Channel>> CudaDevice::newChannel(bool sends) {
+  IsthmusCudaChannel *channel = nullptr;
+  if (llvm::Error e = checked(cuda_.newChannel(device_, sends, &channel)))
+    return e;
+  return channel ? std::make_unique<ChannelEnd>(*this, channel) : nullptr;
+}
 
 // Records the launches. Always ends the recording, also after an error.
 llvm::Error CudaDevice::capture(llvm::function_ref<llvm::Error()> launches,
@@ -302,16 +370,31 @@ llvm::Expected<std::string> cudaLibraries() {
   return std::string((*interface)->libraries());
 }
 
+// The driver's GPUs. Error: there is no driver.
+static llvm::Expected<int32_t> countDevices(const IsthmusCudaInterface &cuda) {
+  int32_t count = 0;
+  if (const char *failure = cuda.countDevices(&count))
+    return makeError(ErrorKind::Device, "{0} ({1})", failure, cuda.description);
+  return count;
+}
+
+llvm::Expected<int> countCudaDevices() {
+  auto interface = loadInterface();
+  if (!interface)
+    return interface.takeError();
+  return countDevices(**interface);
+}
+
 llvm::Expected<std::unique_ptr<Device>> makeCudaDevice(const CudaOptions &options) {
   auto interface = loadInterface();
   if (!interface)
     return interface.takeError();
   const IsthmusCudaInterface &cuda = **interface;
-  int32_t count = 0;
-  if (const char *failure = cuda.countDevices(&count))
-    return makeError(ErrorKind::Device, "{0} ({1})", failure, cuda.description);
-  if (options.index < 0 || options.index >= count)
-    return makeError(ErrorKind::Device, "there is no GPU {0}: {1} found", options.index, count);
+  auto count = countDevices(cuda);
+  if (!count)
+    return count.takeError();
+  if (options.index < 0 || options.index >= *count)
+    return makeError(ErrorKind::Device, "there is no GPU {0}: {1} found", options.index, *count);
   IsthmusCudaOptions opened = {options.tf32};
   IsthmusCudaDevice *device = nullptr;
   if (const char *failure = cuda.open(options.index, &opened, &device))

@@ -17,6 +17,9 @@ struct CudaOptions {
 // library, a library of another version, no driver, no such GPU.
 llvm::Expected<std::unique_ptr<Device>> makeCudaDevice(const CudaOptions &options);
 
+// How many GPUs there are. Errors as for makeCudaDevice.
+llvm::Expected<int> countCudaDevices();
+
 // The paths of NVIDIA's libraries as the device's library finds them, one per line, or the paths
 // searched for a missing one. Needs no GPU; an error if the device's library cannot be loaded.
 llvm::Expected<std::string> cudaLibraries();

@@ -13,11 +13,12 @@ extern "C" {
 #endif
 
 /* Raised by every change of this interface. */
-#define ISTHMUS_CUDA_INTERFACE_VERSION 4
+#define ISTHMUS_CUDA_INTERFACE_VERSION 5
 
 typedef struct IsthmusCudaDevice IsthmusCudaDevice;
 typedef struct IsthmusCudaKernel IsthmusCudaKernel;
 typedef struct IsthmusCudaRecording IsthmusCudaRecording;
+typedef struct IsthmusCudaChannel IsthmusCudaChannel;
 
 typedef struct {
   int32_t dtype; /* as in ir/type.h: f32 f64 bf16 f16 i32 i64 u8 bool */
@@ -104,6 +105,17 @@ typedef struct {
   const char *(*endRecording)(IsthmusCudaDevice *, IsthmusCudaRecording **);
   const char *(*replay)(IsthmusCudaDevice *, IsthmusCudaRecording *);
   void (*dropRecording)(IsthmusCudaRecording *);
+
+  /* A channel to another GPU, or from it, as in runtime/channel.h; null without NCCL. The text of
+   * channelId stays valid until the next call on the same thread. */
+  const char *(*newChannel)(IsthmusCudaDevice *, int32_t sends, IsthmusCudaChannel **);
+  const char *(*channelId)(IsthmusCudaChannel *, const char **id);
+  const char *(*openChannel)(IsthmusCudaChannel *, const char *id, int32_t *canOpen);
+  const char *(*channelIsOpen)(IsthmusCudaChannel *, int32_t *isOpen);
+  const char *(*postMessage)(IsthmusCudaChannel *, uint64_t message);
+  const char *(*startMessage)(IsthmusCudaChannel *, uint64_t message, void *data, int64_t bytes);
+  const char *(*messageIsDone)(IsthmusCudaChannel *, uint64_t message, int32_t *isDone);
+  void (*closeChannel)(IsthmusCudaChannel *);
 } IsthmusCudaInterface;
 
 /* The one symbol of the library: its interface, of any version; never null. */

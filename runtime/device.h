@@ -7,7 +7,9 @@
 #pragma once
 
 #include "ir/target.h"
+#include "runtime/channel.h"
 #include "runtime/kernel.h"
+#include "runtime/transport.h"
 #include "llvm/ADT/STLExtras.h"
 #include <optional>
 
@@ -37,10 +39,7 @@ public:
   virtual std::string name() const = 0; // "cpu:0"
   // A second device of the same kind and options, for another place of a step. Error: the name is
   // one of another kind, or of a device that is not there.
-  virtual llvm::Expected<std::unique_ptr<Device>> another(llvm::StringRef name) {
-    return makeError(ErrorKind::Unsupported, "a step over several devices runs on cpu:0, cpu:1, "
-                     "..., and '{0}' beside '{1}' is not supported", name, this->name());
-  }
+  virtual llvm::Expected<std::unique_ptr<Device>> another(llvm::StringRef name) = 0;
   // The device as passes see it: alignment, workspaces, costs. Valid as long as the device.
   virtual const Target &target() = 0;
   // Whether values are computed; the counting device only counts bytes.
@@ -86,6 +85,17 @@ public:
   virtual llvm::Error waitForTransfer(uint32_t id) = 0;
 
   virtual llvm::Error finish() = 0;
+
+  // Messages between devices of a step. `host` is this device's end for messages in the host's
+  // memory; what is returned is its end for messages in its own, and takes `host` over. The device
+  // must outlive it.
+  virtual std::unique_ptr<Transport> transportOver(std::unique_ptr<Transport> host) = 0;
+  // A channel to another device (`sends`) or from it; null if there are none for this device, and
+  // messages go through the host's memory.
+  virtual llvm::Expected<std::unique_ptr<Channel>> newChannel(bool sends) {
+    (void)sends;
+    return nullptr;
+  }
 
   // Runs a step: calls `launches`, which launches `kernels`. A device that can repeat the same
   // launches on the same addresses faster returns a recording of them. Other devices return null,

@@ -32,9 +32,9 @@ llvm::Expected<std::unique_ptr<Executor>> Executor::create(const Graph &graph, c
 }
 
 Executor::Executor(const Graph &graph, const Layout &layout, Device &device, Transport *transport)
-    : graph_(graph), layout_(layout), device_(device), transport_(transport), arena_("the arena", layout.arenaBytes),
-      onHost_("the host's memory", layout.hostBytes), roots_(storageRoots(graph)),
-      within_(storageOffsets(graph)), shared_(graph.inputs().size()),
+    : graph_(graph), layout_(layout), device_(device), transport_(transport),
+      arena_("the arena", layout.arenaBytes), onHost_("the host's memory", layout.hostBytes),
+      roots_(storageRoots(graph)), within_(storageOffsets(graph)), shared_(graph.inputs().size()),
       fed_(graph.inputs().size(), false), reads_(graph.numValues(), 0) {
   for (uint32_t i = 0; i < graph.numNodes(); ++i)
     for (ValueId v : graph.node(NodeId(i)).operands)
@@ -193,6 +193,11 @@ llvm::Error Executor::step(const RandomKey &random, const std::function<void(siz
       progress(done.index + 1);
     return llvm::Error::success();
   };
+  if (transport_) { // messages are no launches, so that they cannot be recorded
+    if (llvm::Error e = runNodes(tell))
+      return e;
+    return device_.finish();
+  }
   auto recorded = device_.record(kernels_, [&] { return runNodes(tell); });
   if (!recorded)
     return recorded.takeError();
@@ -274,13 +279,9 @@ llvm::Error Executor::startMessage(NodeId id) {
   const ValueId v = isSend ? n.operands[0] : n.firstResult;
   const int64_t bytes = device_.computes() ? graph_.type(v).bytes() : 0; // else nothing is there
   const int64_t tag = n.attrs.getInt("tag");
-  // What is sent is complete first.
-  if (isSend)
-    if (llvm::Error e = device_.finish())
-      return e;
   llvm::Expected<uint64_t> started =
       isSend ? transport_->isend(n.attrs.getString("to"), tag, addressOf(v), bytes)
-                        : transport_->irecv(n.attrs.getString("from"), tag, addressOf(v), bytes);
+             : transport_->irecv(n.attrs.getString("from"), tag, addressOf(v), bytes);
   if (!started)
     return started.takeError();
   messages_[id.index] = *started;

@@ -2,14 +2,15 @@
 
 #include "ir/diagnostics.h"
 #include "runtime/mpi_library.h"
+#include "runtime/patience.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <map>
-#include <sched.h>
-#include <time.h>
 #include <unistd.h>
 
 namespace isthmus {
@@ -35,32 +36,6 @@ template <typename Piece> int inPieces(int64_t bytes, Piece piece) {
   return mpi::kSuccess;
 }
 
-// How to wait for another process: turning at first, for what comes at once; then letting others
-// have the core, which may be the ones that are waited for; then asleep. Sleeps are short, since a
-// large message may move only while both ends are awake.
-class Patience {
-public:
-  void pause() {
-    if (++tries_ < kTurns)
-      return;
-    if (!isAsleep_) {
-      sched_yield();
-      isAsleep_ = Clock::now() - start_ > kAwake;
-      return;
-    }
-    constexpr timespec kSleep{0, 100'000}; // nanoseconds
-    nanosleep(&kSleep, nullptr);
-  }
-  bool isAsleep() const { return isAsleep_; }
-
-private:
-  static constexpr int kTurns = 100;
-  static constexpr std::chrono::microseconds kAwake{2000};
-  int tries_ = 0;
-  bool isAsleep_ = false;
-  const Clock::time_point start_ = Clock::now();
-};
-
 class MpiGroup : public ProcessGroup {
 public:
   explicit MpiGroup(const mpi::Library &library) : m_(library) {}
@@ -78,12 +53,13 @@ public:
     rank_ = uint32_t(rank);
     size_ = uint32_t(size);
     host_.assign(name, size_t(length));
-    return llvm::Error::success();
+    return countOnHost();
   }
 
   uint32_t rank() const override { return rank_; }
   uint32_t size() const override { return size_; }
   const std::string &host() const override { return host_; }
+  uint32_t rankOnHost() const override { return rankOnHost_; }
   std::unique_ptr<Transport> transport(const std::vector<std::string> &devices) override;
 
   llvm::Error broadcast(void *data, int64_t bytes, uint32_t root) override {
@@ -98,8 +74,8 @@ public:
 
   llvm::Error allGather(const void *own, int64_t bytes, void *all) override {
     llvm::SmallVector<mpi::Request, 1> requests(1);
-    const int code = m_.iallgather(own, int(bytes), m_.byte, all, int(bytes), m_.byte, m_.world,
-                                   &requests[0]);
+    const int code =
+        m_.iallgather(own, int(bytes), m_.byte, all, int(bytes), m_.byte, m_.world, &requests[0]);
     return finish("MPI_Iallgather", code, requests);
   }
 
@@ -129,21 +105,39 @@ public:
                      llvm::StringRef(text, size_t(length)));
   }
 
-  // Waits until the request is complete. mpirun ends this process when another one has died; where
-  // mpirun itself has, nothing would.
-  llvm::Error complete(mpi::Request &request, mpi::Status &status,
-                       llvm::function_ref<bool()> isLate = [] { return false; }) {
+  llvm::Error errorIfAborted() const {
+    return aborted_.empty() ? llvm::Error::success() : makeError("{0}", aborted_);
+  }
+
+  llvm::Expected<bool> test(mpi::Request &request, mpi::Status &status) {
+    if (llvm::Error e = errorIfAborted())
+      return e;
+    int isDone = 0;
+    if (int code = m_.test(&request, &isDone, &status))
+      return failed("MPI_Test", code);
+    return isDone != 0;
+  }
+
+  // mpirun ends this process when another one has died; where mpirun itself has, nothing would.
+  llvm::Error errorIfLeft() const {
+    if (::getppid() == parent_)
+      return llvm::Error::success();
+    return makeError(ErrorKind::Device, "mpirun has ended, so no other process will answer");
+  }
+
+  // Waits until the request is complete.
+  llvm::Error complete(
+      mpi::Request &request, mpi::Status &status,
+      llvm::function_ref<bool()> isLate = [] { return false; }) {
     Patience patience;
     while (true) {
-      if (!aborted_.empty())
-        return makeError("{0}", aborted_);
-      int isDone = 0;
-      if (int code = m_.test(&request, &isDone, &status))
-        return failed("MPI_Test", code);
-      if (isDone)
+      auto isDone = test(request, status);
+      if (!isDone)
+        return isDone.takeError();
+      if (*isDone)
         return llvm::Error::success();
-      if (patience.isAsleep() && ::getppid() != parent_)
-        return makeError(ErrorKind::Device, "mpirun has ended, so no other process will answer");
+      if (llvm::Error e = patience.isAsleep() ? errorIfLeft() : llvm::Error::success())
+        return e;
       if (isLate())
         return makeError(ErrorKind::Device, "another process does not answer");
       patience.pause();
@@ -151,6 +145,17 @@ public:
   }
 
 private:
+  llvm::Error countOnHost() {
+    using Name = std::array<char, mpi::kMostText>;
+    Name own = {};
+    host_.copy(own.data(), own.size() - 1);
+    std::vector<Name> all(size_);
+    if (llvm::Error e = allGather(own.data(), own.size(), all.data()))
+      return e;
+    rankOnHost_ = uint32_t(std::count(all.begin(), all.begin() + rank_, own));
+    return llvm::Error::success();
+  }
+
   // Whether all processes have come to their end, within `most`.
   bool waitForEnds(std::chrono::seconds most) {
     std::vector<mpi::Request> requests;
@@ -189,7 +194,7 @@ private:
   }
 
   const mpi::Library &m_;
-  uint32_t rank_ = 0, size_ = 1;
+  uint32_t rank_ = 0, size_ = 1, rankOnHost_ = 0;
   std::string host_;
   std::string aborted_;         // why; empty: not
   bool isLeftUnderWay_ = false; // a message that was not waited for
@@ -207,10 +212,11 @@ public:
 
   llvm::Expected<uint64_t> isend(llvm::StringRef to, int64_t tag, const void *data,
                                  int64_t bytes) override {
-    return start("MPI_Isend", to, tag, bytes, [&](int rank, int64_t at, int count, mpi::Request *r) {
-      return m_.isend(static_cast<const char *>(data) + at, count, m_.byte, rank, int(tag),
-                      m_.world, r);
-    });
+    return start("MPI_Isend", to, tag, bytes,
+                 [&](int rank, int64_t at, int count, mpi::Request *r) {
+                   return m_.isend(static_cast<const char *>(data) + at, count, m_.byte, rank,
+                                   int(tag), m_.world, r);
+                 });
   }
 
   llvm::Expected<uint64_t> irecv(llvm::StringRef from, int64_t tag, void *data,
@@ -223,20 +229,51 @@ public:
   }
 
   llvm::Error wait(uint64_t message) override {
-    const auto it = started_.find(message);
-    if (it == started_.end())
-      return llvm::Error::success(); // was waited for
-    Message own = std::move(it->second);
-    started_.erase(it);
     const auto start = Clock::now();
-    llvm::Error e = complete(own);
+    Patience patience;
+    llvm::Expected<bool> isDone = test(message);
+    for (; isDone && !*isDone; isDone = test(message)) {
+      if (llvm::Error e = patience.isAsleep() ? group_.errorIfLeft() : llvm::Error::success())
+        return e;
+      patience.pause();
+    }
     waited_ += std::chrono::duration<double>(Clock::now() - start).count();
-    return e;
+    return isDone.takeError();
   }
 
-  void progress() override {
+  llvm::Expected<bool> test(uint64_t message) override {
+    const auto it = started_.find(message);
+    if (it == started_.end())
+      return true; // was waited for
+    Message &m = it->second;
+    for (; m.numDone < m.pieces.size(); ++m.numDone) {
+      mpi::Status status = {};
+      auto isDone = group_.test(m.pieces[m.numDone], status);
+      if (!isDone) {
+        started_.erase(it);
+        return isDone.takeError();
+      }
+      if (!*isDone)
+        return false;
+      int count = 0;
+      if (m.isReceive)
+        m_.getCount(&status, m_.byte, &count);
+      m.received += count;
+    }
+    const Message own = std::move(m);
+    started_.erase(it);
+    if (own.isReceive && own.received != own.bytes)
+      return makeError("a message of {0} bytes was sent where {1} are received", own.received,
+                       own.bytes);
+    return true;
+  }
+
+  llvm::Error progress() override {
     int isThere = 0; // a probe, whatever it finds, moves all messages
     m_.iprobe(mpi::kAnySource, kEndTag, m_.world, &isThere, nullptr);
+    if (llvm::Error e = group_.errorIfAborted())
+      return e;
+    return group_.errorIfLeft();
   }
 
   void abort(llvm::StringRef why) override { group_.abort(why); }
@@ -246,7 +283,9 @@ private:
   struct Message {
     bool isReceive;
     int64_t bytes;
-    llvm::SmallVector<mpi::Request, 1> pieces;
+    llvm::SmallVector<mpi::Request, 1> pieces; // complete in this order
+    size_t numDone = 0;
+    int64_t received = 0; // by those
   };
 
   template <typename Piece>
@@ -260,7 +299,7 @@ private:
       return makeError(ErrorKind::Unsupported, "a message has the tag {0}, and MPI's end at {1}",
                        tag, kEndTag - 1);
     const int rank = int(it - devices_.begin());
-    Message m{llvm::StringRef(call) == "MPI_Irecv", bytes, {}};
+    Message m{.isReceive = llvm::StringRef(call) == "MPI_Irecv", .bytes = bytes};
     const int code = inPieces(bytes, [&](int64_t at, int count) {
       m.pieces.push_back(nullptr);
       return piece(rank, at, count, &m.pieces.back());
@@ -269,22 +308,6 @@ private:
       return group_.failed(call, code);
     started_.emplace(next_, std::move(m));
     return next_++;
-  }
-
-  llvm::Error complete(Message &m) {
-    int64_t received = 0;
-    for (mpi::Request &r : m.pieces) {
-      mpi::Status status = {};
-      if (llvm::Error e = group_.complete(r, status))
-        return e;
-      int count = 0;
-      if (m.isReceive)
-        m_.getCount(&status, m_.byte, &count);
-      received += count;
-    }
-    if (m.isReceive && received != m.bytes)
-      return makeError("a message of {0} bytes was sent where {1} are received", received, m.bytes);
-    return llvm::Error::success();
   }
 
   MpiGroup &group_;

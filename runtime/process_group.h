@@ -18,6 +18,7 @@ public:
   virtual uint32_t rank() const = 0; // of this process, from 0 on
   virtual uint32_t size() const = 0;
   virtual const std::string &host() const = 0; // the name of this process's host
+  virtual uint32_t rankOnHost() const = 0;     // among the processes of this host, from 0 on
 
   // This process's end of a transport, for the device at its rank. The other ends are in the other
   // processes. The group must outlive it. After an abort of this end, collective calls of this

@@ -24,7 +24,7 @@ static double secondsSince(Clock::time_point start) {
 struct Session::Part {
   SessionProgram program;
   std::vector<uint32_t> inputs, outputs;
-  std::unique_ptr<Device> own; // null for the first device, which is the caller's
+  std::unique_ptr<Device> own; // null where the caller's device runs the program
   std::unique_ptr<Transport> transport;
   std::unique_ptr<Executor> executor; // null if another process runs the program
   // Of the last step.
@@ -69,11 +69,9 @@ static llvm::Error checkOneEach(llvm::ArrayRef<std::string> devices, const Proce
       {"stages", std::to_string(group.size()), "divide it among the processes"});
 }
 
-llvm::Expected<std::unique_ptr<Session>> Session::open(const Graph &graph,
-                                                       std::vector<SessionProgram> programs,
-                                                       Device &device, uint64_t seed,
-                                                       std::vector<Tensor> inputs,
-                                                       ProcessGroup *group) {
+llvm::Expected<std::unique_ptr<Session>>
+Session::open(const Graph &graph, std::vector<SessionProgram> programs, Device &device,
+              uint64_t seed, std::vector<Tensor> inputs, ProcessGroup *group) {
   std::unique_ptr<Session> s(new Session(graph, device, seed, group));
   inputs.resize(device.computes() ? graph.inputs().size() : 0);
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -92,7 +90,7 @@ llvm::Expected<std::unique_ptr<Session>> Session::open(const Graph &graph,
     s->workers_ = std::make_unique<Workers>(programs.size());
   }
   for (size_t i = 0; i < programs.size(); ++i)
-    if (llvm::Error e = s->addPart(programs[i], std::move(ends[i]), inputs))
+    if (llvm::Error e = s->addPart(programs[i], programs.size(), std::move(ends[i]), inputs))
       return e;
   if (llvm::Error e = s->feedDefaults(inputs))
     return e;
@@ -100,24 +98,26 @@ llvm::Expected<std::unique_ptr<Session>> Session::open(const Graph &graph,
 }
 
 // `inputs` are those of the whole graph.
-llvm::Error Session::addPart(const SessionProgram &program, std::unique_ptr<Transport> transport,
-                             llvm::ArrayRef<Tensor> inputs) {
+llvm::Error Session::addPart(const SessionProgram &program, size_t numPrograms,
+                             std::unique_ptr<Transport> transport, llvm::ArrayRef<Tensor> inputs) {
   const size_t number = parts_.size();
   auto part = std::make_unique<Part>();
   part->program = program;
   part->inputs = program.inputs.vec();
   part->outputs = program.outputs.vec();
-  part->transport = std::move(transport);
   if (!group_ || group_->rank() == number) {
-    if (number > 0)
+    const bool isOnOwn = numPrograms == 1 || group_ || program.device == device_.name();
+    if (!isOnOwn)
       if (llvm::Error e = device_.another(program.device).moveInto(part->own))
         return e;
+    Device &device = part->own ? *part->own : device_;
+    if (transport)
+      part->transport = device.transportOver(std::move(transport));
     std::vector<Tensor> own;
     for (uint32_t k : part->inputs)
       own.push_back(k < inputs.size() ? inputs[k] : Tensor());
     if (llvm::Error e =
-            Executor::create(part->graph(), *program.layout, part->own ? *part->own : device_, own,
-                             part->transport.get())
+            Executor::create(part->graph(), *program.layout, device, own, part->transport.get())
                 .moveInto(part->executor))
       return e;
   }
@@ -165,7 +165,7 @@ llvm::Error Session::stepOwn(uint64_t number, const std::function<void(size_t)> 
   (void)part.transport->takeWaited();
   const size_t nodes = std::max<size_t>(1, part.graph().numNodes());
   llvm::Error e = part.executor->step({seed_, number}, [&](size_t done) {
-    part.transport->progress();
+    llvm::consumeError(part.transport->progress()); // the next wait finds it again
     if (progress) // as a share of the whole, which the others run at the same time
       progress(done * graph_.numNodes() / nodes);
   });
@@ -227,6 +227,7 @@ llvm::Error Session::stepAll(uint64_t number, const std::function<void(size_t)> 
     const auto start = Clock::now();
     (void)part.transport->takeWaited();
     llvm::Error e = part.executor->step({seed_, number}, [&](size_t) {
+      llvm::consumeError(part.transport->progress()); // the next wait finds it again
       if (!progress)
         return;
       std::lock_guard<std::mutex> lock(mutex);
@@ -268,8 +269,12 @@ llvm::Expected<std::optional<double>> Session::loss() {
   return sum;
 }
 
+// Whether one executor runs the whole graph itself. (Several stages on one device are a program
+// with values of its own.)
+bool Session::isWhole() const { return parts_.size() == 1 && &parts_[0]->graph() == &graph_; }
+
 llvm::Error Session::feed(ValueId v, const Tensor &t) {
-  if (parts_.size() == 1)
+  if (isWhole())
     return parts_[0]->executor->feed(v, t);
   ISTHMUS_CHECK(!graph_.value(v).def, "fed a value that is no input");
   const uint32_t input = graph_.value(v).resultIndex;
@@ -282,7 +287,7 @@ llvm::Error Session::feed(ValueId v, const Tensor &t) {
 }
 
 llvm::Expected<Tensor> Session::fetch(ValueId v) {
-  if (parts_.size() == 1)
+  if (isWhole())
     return parts_[0]->executor->fetch(v);
   const bool isInput = !graph_.value(v).def;
   for (size_t i = 0; i < parts_.size(); ++i) {
@@ -290,8 +295,8 @@ llvm::Expected<Tensor> Session::fetch(ValueId v) {
     const std::vector<uint32_t> &ends = isInput ? part.inputs : part.outputs;
     for (size_t k = 0; k < ends.size(); ++k)
       if (isInput ? ends[k] == graph_.value(v).resultIndex : graph_.outputs()[ends[k]] == v)
-        return fetchFrom(
-            i, v, isInput ? part.graph().inputs()[k].value : part.graph().outputs()[k]);
+        return fetchFrom(i, v,
+                         isInput ? part.graph().inputs()[k].value : part.graph().outputs()[k]);
   }
   return internalError("'{0}' is no input and no output that a device has", graph_.valueName(v));
 }
@@ -358,7 +363,7 @@ int64_t Session::largestMeasuredPeak() const {
 }
 
 Executor &Session::executor() {
-  ISTHMUS_CHECK(parts_.size() == 1, "a step over several devices has several executors");
+  ISTHMUS_CHECK(isWhole(), "a step in stages has executors of its programs");
   return *parts_[0]->executor;
 }
 

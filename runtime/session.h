@@ -25,18 +25,16 @@ public:
                                                        Device &device, uint64_t seed,
                                                        std::vector<Tensor> inputs = {});
   // The same for the programs of `graph`, which run beside one another, each on a thread of its
-  // own: the first on `device`, the others on devices like it. Programs must outlive the session.
-  // Errors also: a device that is of another kind.
+  // own: that of `device`'s name on it, the others on devices like it. Programs must outlive the
+  // session. Errors also: a device that is of another kind.
   //
-  // With a group, each process runs one program, that of its rank, and all processes open the same
-  // programs. Then opening, `step`, `loss`, `fetch` and `anyOf` are collective (process_group.h),
-  // and all processes get the same results. The group must outlive the session. Errors also: more or
-  // fewer programs than processes.
-  static llvm::Expected<std::unique_ptr<Session>> open(const Graph &graph,
-                                                       std::vector<SessionProgram> programs,
-                                                       Device &device, uint64_t seed,
-                                                       std::vector<Tensor> inputs = {},
-                                                       ProcessGroup *group = nullptr);
+  // With a group, each process runs one program, that of its rank, on `device`, and all processes
+  // open the same programs. Then opening, `step`, `loss`, `fetch` and `anyOf` are collective (process_group.h),
+  // and all processes get the same results. The group must outlive the session. Errors also: more
+  // or fewer programs than processes.
+  static llvm::Expected<std::unique_ptr<Session>>
+  open(const Graph &graph, std::vector<SessionProgram> programs, Device &device, uint64_t seed,
+       std::vector<Tensor> inputs = {}, ProcessGroup *group = nullptr);
   ~Session();
 
   // Runs the graph. Random ops draw by the seed and `number`. Checks that the measured peaks are
@@ -71,8 +69,9 @@ private:
   struct Part;
   class Workers;
   Session(const Graph &graph, Device &device, uint64_t seed, ProcessGroup *group);
-  llvm::Error addPart(const SessionProgram &program, std::unique_ptr<Transport> transport,
-                      llvm::ArrayRef<Tensor> inputs);
+  llvm::Error addPart(const SessionProgram &program, size_t numPrograms,
+                      std::unique_ptr<Transport> transport, llvm::ArrayRef<Tensor> inputs);
+  bool isWhole() const;
   llvm::Error feedDefaults(llvm::ArrayRef<Tensor> inputs);
   llvm::Error stepAll(uint64_t number, const std::function<void(size_t)> &progress);
   llvm::Error stepOwn(uint64_t number, const std::function<void(size_t)> &progress);
@@ -83,7 +82,7 @@ private:
   const Graph &graph_;
   Device &device_;
   const uint64_t seed_;
-  ProcessGroup *const group_; // null: this process runs all programs
+  ProcessGroup *const group_;                // null: this process runs all programs
   std::vector<std::unique_ptr<Part>> parts_; // by device
   std::unique_ptr<Workers> workers_;         // null with one device, or one in this process
   bool hasSharedCounts_ = false;

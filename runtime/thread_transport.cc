@@ -76,11 +76,26 @@ public:
     std::unique_lock<std::mutex> lock(x_->mutex);
     x_->changed.wait(lock, [&] { return half->isDone || !x_->aborted.empty(); });
     waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (!half->error.empty())
-      return makeError("{0}", half->error);
-    if (!half->isDone)
-      return makeError("{0}", x_->aborted);
-    return llvm::Error::success();
+    return errorOf(*half);
+  }
+
+  llvm::Expected<bool> test(uint64_t message) override {
+    const auto it = started_.find(message);
+    if (it == started_.end())
+      return true;
+    std::lock_guard<std::mutex> lock(x_->mutex);
+    if (!it->second->isDone && x_->aborted.empty())
+      return false;
+    const std::shared_ptr<Half> half = std::move(it->second);
+    started_.erase(it);
+    if (llvm::Error e = errorOf(*half))
+      return e;
+    return true;
+  }
+
+  llvm::Error progress() override {
+    std::lock_guard<std::mutex> lock(x_->mutex);
+    return x_->aborted.empty() ? llvm::Error::success() : makeError("{0}", x_->aborted);
   }
 
   void abort(llvm::StringRef why) override {
@@ -94,6 +109,13 @@ public:
 
 private:
   using Waiting = std::map<Exchange::Key, std::deque<std::shared_ptr<Half>>>;
+
+  // Of a half that is done, or of a transport that was aborted. Requires the lock.
+  llvm::Error errorOf(const Half &half) const {
+    if (!half.error.empty())
+      return makeError("{0}", half.error);
+    return half.isDone ? llvm::Error::success() : makeError("{0}", x_->aborted);
+  }
 
   llvm::Expected<size_t> numberOf(llvm::StringRef device) const {
     const auto it = llvm::find(x_->devices, device);

@@ -14,6 +14,7 @@ namespace isthmus::cuda {
 struct GpuProperties {
   std::string name;   // "NVIDIA H200"
   std::string target; // identifies kernels and workspaces: "sm_90 cudnn=9.13"
+  std::string uuid;   // of this GPU and no other, in all processes and hosts
   double flopsPerSecond = 0, bytesPerSecond = 0, linkBytesPerSecond = 0;
   std::array<double, 8> contractionFlopsPerSecond = {}; // by dtype; zero: flopsPerSecond
 };
@@ -53,6 +54,21 @@ void gpuCloseLink(GpuLink *link);
 const char *gpuStartTransfer(const Queue &queue, GpuLink &link, uint32_t id, bool toHost, void *to,
                              const void *from, int64_t bytes);
 const char *gpuWaitForTransfer(const Queue &queue, GpuLink &link, uint32_t id);
+
+// A stream for messages, beside the queue, and marks in both. A mark is past when everything has
+// run that was launched before it.
+struct GpuStream;
+const char *gpuOpenStream(GpuStream **stream);
+void gpuCloseStream(GpuStream *stream);
+void *gpuNative(GpuStream &stream); // cudaStream_t; in the emulation an EmulatedStream
+struct GpuMark;
+const char *gpuNewMark(GpuMark **mark);
+void gpuDropMark(GpuMark *mark);
+const char *gpuMark(const Queue &queue, GpuMark &mark);
+const char *gpuMark(GpuStream &stream, GpuMark &mark);
+// What is launched on the stream later runs when the mark is past.
+const char *gpuWaitOn(GpuStream &stream, const GpuMark &mark);
+const char *gpuIsPast(GpuMark &mark, bool *isPast); // does not wait
 
 // Launches between start and end are recorded, not run. On failure nothing is recorded.
 struct GpuRecording;

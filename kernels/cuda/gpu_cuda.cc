@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/libraries.h"
+#include "kernels/cuda/nccl.h"
 #include "kernels/cuda/nvidia.h"
 #include "kernels/cuda/rates.h"
 
@@ -52,7 +53,7 @@ const char *gpuCount(int *count) {
   return saidOnce(cudaGetDeviceCount(count));
 }
 const char *gpuSelect(int index) { return said(cudaSetDevice(index)); }
-std::string gpuLibraries() { return nvidiaLibraries(); }
+std::string gpuLibraries() { return nvidiaLibraries() + nccl::libraryLine(); }
 
 const char *gpuOpen(int index, Queue &queue, GpuProperties &properties) {
   cudaDeviceProp p;
@@ -64,6 +65,10 @@ const char *gpuOpen(int index, Queue &queue, GpuProperties &properties) {
   queue.stream = made;
   queue.multiprocessors = p.multiProcessorCount;
   properties.name = p.name;
+  for (const char byte : p.uuid.bytes) {
+    constexpr const char *kDigits = "0123456789abcdef";
+    properties.uuid += {kDigits[(byte >> 4) & 15], kDigits[byte & 15]};
+  }
   properties.target = "sm_" + std::to_string(10 * p.major + p.minor) + " " + std::string(p.name) +
                       openLibraries(queue);
   GpuRates rates = ratesOf(p, index, queue.tf32);
@@ -164,6 +169,52 @@ const char *gpuWaitForTransfer(const Queue &queue, GpuLink &link, uint32_t id) {
   if (started == link.completed.end())
     return nullptr;
   return saidOnce(cudaStreamWaitEvent(stream(queue), started->second, 0));
+}
+
+struct GpuStream {
+  cudaStream_t stream = nullptr;
+};
+const char *gpuOpenStream(GpuStream **out) {
+  auto made = std::make_unique<GpuStream>();
+  if (const char *failure =
+          saidOnce(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking)))
+    return failure;
+  *out = made.release();
+  return nullptr;
+}
+void gpuCloseStream(GpuStream *s) {
+  cudaStreamDestroy(s->stream);
+  delete s;
+}
+void *gpuNative(GpuStream &s) { return s.stream; }
+
+struct GpuMark {
+  cudaEvent_t event = nullptr;
+};
+const char *gpuNewMark(GpuMark **out) {
+  auto made = std::make_unique<GpuMark>();
+  if (const char *failure = newEvent(&made->event))
+    return failure;
+  *out = made.release();
+  return nullptr;
+}
+void gpuDropMark(GpuMark *mark) {
+  cudaEventDestroy(mark->event);
+  delete mark;
+}
+const char *gpuMark(const Queue &queue, GpuMark &mark) {
+  return saidOnce(cudaEventRecord(mark.event, stream(queue)));
+}
+const char *gpuMark(GpuStream &s, GpuMark &mark) {
+  return saidOnce(cudaEventRecord(mark.event, s.stream));
+}
+const char *gpuWaitOn(GpuStream &s, const GpuMark &mark) {
+  return saidOnce(cudaStreamWaitEvent(s.stream, mark.event, 0));
+}
+const char *gpuIsPast(GpuMark &mark, bool *isPast) {
+  const cudaError_t e = cudaEventQuery(mark.event);
+  *isPast = e == cudaSuccess;
+  return e == cudaErrorNotReady ? nullptr : saidOnce(e);
 }
 
 struct GpuRecording {

@@ -1,13 +1,16 @@
 // A GPU emulated on the CPU: its memory is host memory, and launches run at once or when their
 // recording is replayed. It cannot reveal errors that only a GPU can make.
 
+#include "kernels/cuda/emulated_stream.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/register.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <string>
 
 namespace isthmus::cuda {
@@ -15,9 +18,11 @@ namespace {
 
 constexpr const char *kEmulatedLibrary = "emulation";
 constexpr int64_t kMemoryBytes = int64_t(2) << 30; // in total, over both devices
+// The GPUs of a process are used by one thread each.
+std::mutex allocating;
 std::map<void *, int64_t> allocations;
 int64_t allocatedBytes = 0;
-bool somethingRuns = false; // whether a launch has not been waited for yet
+std::atomic<bool> somethingRuns = false; // whether a launch has not been waited for yet
 
 // Whether the fault `what` is requested: a test lists faults in $ISTHMUS_EMULATION_FAULTS.
 bool fails(const char *what) {
@@ -73,19 +78,21 @@ const char *gpuCount(int *count) {
 }
 const char *gpuSelect(int) { return nullptr; }
 
-const char *gpuOpen(int, Queue &queue, GpuProperties &properties) {
+const char *gpuOpen(int index, Queue &queue, GpuProperties &properties) {
   queue.multiprocessors = 4;
-  properties = {"emulation", "emulation", 1e11, 1e10, 1e9, {}};
+  properties = {"emulation", "emulation", "emulated " + std::to_string(index), 1e11, 1e10, 1e9, {}};
   return nullptr;
 }
 void gpuClose(Queue &) {}
 
 const char *gpuMemory(int64_t *freeBytes, int64_t *totalBytes) {
+  std::lock_guard<std::mutex> lock(allocating);
   *freeBytes = kMemoryBytes - allocatedBytes;
   *totalBytes = kMemoryBytes;
   return nullptr;
 }
 const char *gpuAllocate(int64_t bytes, void **address) {
+  std::lock_guard<std::mutex> lock(allocating);
   if (bytes > kMemoryBytes - allocatedBytes || posix_memalign(address, 256, size_t(bytes) + 1) != 0)
     return "out of memory";
   std::memset(*address, 0xff, size_t(bytes)); // reads of unwritten memory show as NaN
@@ -94,6 +101,7 @@ const char *gpuAllocate(int64_t bytes, void **address) {
   return nullptr;
 }
 void gpuRelease(void *address) {
+  std::lock_guard<std::mutex> lock(allocating);
   allocatedBytes -= allocations[address];
   allocations.erase(address);
   std::free(address);
@@ -121,7 +129,7 @@ const char *gpuLaunchFailure() {
   return nullptr;
 }
 const char *gpuWait(const Queue &) {
-  return std::exchange(somethingRuns, false) && fails("kernel")
+  return somethingRuns.exchange(false) && fails("kernel")
              ? "the emulation was told to fail a kernel"
              : nullptr;
 }
@@ -159,6 +167,40 @@ const char *gpuWaitForTransfer(const Queue &queue, GpuLink &link, uint32_t id) {
     queue.recording->push_back(make);
   else
     make();
+  return nullptr;
+}
+
+// Launches of the queue run at once, so a mark in it is always past.
+struct GpuStream : EmulatedStream {};
+const char *gpuOpenStream(GpuStream **stream) {
+  *stream = new GpuStream;
+  return nullptr;
+}
+void gpuCloseStream(GpuStream *stream) { delete stream; }
+void *gpuNative(GpuStream &stream) { return static_cast<EmulatedStream *>(&stream); }
+
+struct GpuMark {
+  EmulatedStream *stream = nullptr;
+  uint64_t at = 0; // launches of the stream before the mark
+};
+const char *gpuNewMark(GpuMark **mark) {
+  *mark = new GpuMark;
+  return nullptr;
+}
+void gpuDropMark(GpuMark *mark) { delete mark; }
+const char *gpuMark(const Queue &, GpuMark &mark) {
+  mark = {};
+  return nullptr;
+}
+const char *gpuMark(GpuStream &stream, GpuMark &mark) {
+  mark = {&stream, stream.numDone + stream.pending.size()};
+  return nullptr;
+}
+const char *gpuWaitOn(GpuStream &, const GpuMark &) { return nullptr; }
+const char *gpuIsPast(GpuMark &mark, bool *isPast) {
+  if (mark.stream)
+    mark.stream->advance();
+  *isPast = !mark.stream || mark.stream->numDone >= mark.at;
   return nullptr;
 }
 

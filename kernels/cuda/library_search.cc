@@ -1,6 +1,7 @@
 #include "kernels/cuda/library_search.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
 #include <link.h>
@@ -126,6 +127,29 @@ private:
 
 std::vector<std::string> libraryFolders(const Surroundings &s) { return Search(s).folders(); }
 
+const std::string &ourFolder() {
+  static const std::string folder = [] {
+    Dl_info info;
+    if (!dladdr(reinterpret_cast<const void *>(&ourFolder), &info) || !info.dli_fname)
+      return std::string(".");
+    const std::string path = info.dli_fname;
+    const size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "." : path.substr(0, slash);
+  }();
+  return folder;
+}
+
+const std::vector<std::string> &ourFolders() {
+  static const std::vector<std::string> all =
+      libraryFolders({ourFolder(),
+                      [](const char *name) {
+                        const char *value = std::getenv(name);
+                        return std::string(value ? value : "");
+                      },
+                      ""});
+  return all;
+}
+
 FoundLibrary findLibrary(const std::string &name, const std::string &ourFolder,
                          const std::vector<std::string> &folders,
                          const std::function<std::string(void *handle)> &refusal) {
@@ -155,6 +179,19 @@ FoundLibrary findLibrary(const std::string &name, const std::string &ourFolder,
     if (std::string path = folder + "/" + name; isFile(path) && attempt(path))
       return result;
   return result;
+}
+
+std::string searchLine(const std::string &name, const FoundLibrary &found,
+                       const std::vector<std::string> &folders) {
+  if (found.handle)
+    return name + ": " + found.path + "\n";
+  std::string text = name + ": not found";
+  for (const std::string &why : found.refused)
+    text += "; " + why;
+  text += "; looked for on the loader's path";
+  for (const std::string &folder : folders)
+    text += ", in " + folder;
+  return text + "\n";
 }
 
 std::vector<std::string> librariesBeside(const std::string &path, const std::string &prefix) {

@@ -18,6 +18,10 @@ struct Surroundings {
 // The folders to search, in order; all exist.
 std::vector<std::string> libraryFolders(const Surroundings &s);
 
+// The folder of the library that this code is in, and the folders to search on this machine.
+const std::string &ourFolder();
+const std::vector<std::string> &ourFolders();
+
 struct FoundLibrary {
   // From dlopen; null if no library was found.
   void *handle = nullptr;
@@ -31,6 +35,10 @@ struct FoundLibrary {
 FoundLibrary findLibrary(const std::string &name, const std::string &ourFolder,
                          const std::vector<std::string> &folders,
                          const std::function<std::string(void *handle)> &refusal);
+
+// What the search for `name` came to, as one line for users.
+std::string searchLine(const std::string &name, const FoundLibrary &found,
+                       const std::vector<std::string> &folders);
 
 // The files beside the library `path` whose names begin with `prefix`.
 std::vector<std::string> librariesBeside(const std::string &path, const std::string &prefix);

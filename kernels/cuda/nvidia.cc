@@ -1,7 +1,6 @@
 #include "kernels/cuda/nvidia.h"
 
 #include "kernels/cuda/library_search.h"
-#include <cstdlib>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
@@ -9,26 +8,6 @@ namespace isthmus::cuda {
 namespace {
 
 constexpr int kToolkit = CUDART_VERSION / 1000;
-
-std::string ourFolder() {
-  Dl_info info;
-  if (!dladdr(reinterpret_cast<const void *>(&nvidiaLibraries), &info) || !info.dli_fname)
-    return ".";
-  std::string path = info.dli_fname;
-  size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
-const std::vector<std::string> &folders() {
-  static const std::vector<std::string> all =
-      libraryFolders({ourFolder(),
-                      [](const char *name) {
-                        const char *value = std::getenv(name);
-                        return std::string(value ? value : "");
-                      },
-                      ""});
-  return all;
-}
 
 template <typename F> bool bind(void *handle, const char *name, F &function) {
   function = reinterpret_cast<F>(dlsym(handle, name));
@@ -66,7 +45,7 @@ template <typename Table> struct Loaded {
   Table table;
 
   explicit Loaded(const std::string &library) : name(library) {
-    found = findLibrary(name, ourFolder(), folders(),
+    found = findLibrary(name, ourFolder(), ourFolders(),
                         [&](void *handle) { return bindAll(handle, table); });
   }
   const Table *orNull() const { return found.handle ? &table : nullptr; }
@@ -100,27 +79,17 @@ const Loaded<Cudnn> &loadedCudnn() {
   return loaded;
 }
 
-std::string line(const std::string &name, const FoundLibrary &found) {
-  if (found.handle)
-    return name + ": " + found.path + "\n";
-  std::string text = name + ": not found";
-  for (const std::string &why : found.refused)
-    text += "; " + why;
-  text += "; looked for on the loader's path";
-  for (const std::string &folder : folders())
-    text += ", in " + folder;
-  return text + "\n";
-}
-
 } // namespace
 
 const CublasLt *cublasLt() { return loadedCublasLt().orNull(); }
 const Cudnn *cudnn() { return loadedCudnn().orNull(); }
 
+template <typename Table> static std::string lineOf(const Loaded<Table> &library) {
+  return searchLine(library.name, library.found, ourFolders());
+}
+
 std::string nvidiaLibraries() {
-  return line(loadedCublasLt().name, loadedCublasLt().found) +
-         line(loadedCudnn().name, loadedCudnn().found) +
-         line(loadedCompiler().name, loadedCompiler().found);
+  return lineOf(loadedCublasLt()) + lineOf(loadedCudnn()) + lineOf(loadedCompiler());
 }
 
 } // namespace isthmus::cuda

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/candidates.h"
 #include "kernels/cuda/gpu.h"
+#include "kernels/cuda/message_channel.h"
 #include "kernels/cuda/register.h"
 #include "runtime/flat_call.h"
 #include "llvm/ADT/StringMap.h"
@@ -22,6 +23,11 @@ struct IsthmusCudaKernel {
 
 struct IsthmusCudaRecording {
   GpuRecording *recording;
+};
+
+struct IsthmusCudaChannel {
+  IsthmusCudaDevice &device;
+  MessageChannel channel;
 };
 
 struct IsthmusCudaDevice {
@@ -257,6 +263,60 @@ void dropRecording(IsthmusCudaRecording *r) {
   delete r;
 }
 
+const char *newChannel(IsthmusCudaDevice *d, int32_t sends, IsthmusCudaChannel **out) {
+  gpuSelect(d->index);
+  *out = nullptr;
+  if (const nccl::Library *library = nccl::load())
+    *out = new IsthmusCudaChannel{*d, {*library, d->queue, d->properties.uuid, sends != 0}};
+  else
+    d->queue.note(
+        "NCCL was not found: messages between GPUs go through the host's memory, which is "
+        "slow; `isthmus devices` tells where it was looked for");
+  return nullptr;
+}
+const char *channelId(IsthmusCudaChannel *c, const char **out) {
+  gpuSelect(c->device.index);
+  std::string id;
+  if (const char *failure = c->channel.makeId(id))
+    return failed("naming a channel to another GPU", failure);
+  *out = kept(std::move(id));
+  return nullptr;
+}
+const char *openChannel(IsthmusCudaChannel *c, const char *id, int32_t *canOpen) {
+  gpuSelect(c->device.index);
+  bool can = false;
+  const char *failure = c->channel.open(id, can);
+  *canOpen = can;
+  return failed("opening a channel to another GPU", failure);
+}
+const char *channelIsOpen(IsthmusCudaChannel *c, int32_t *out) {
+  gpuSelect(c->device.index);
+  bool isOpen = false;
+  const char *failure = c->channel.isOpen(isOpen);
+  *out = isOpen;
+  return failed("opening a channel to another GPU", failure);
+}
+const char *postMessage(IsthmusCudaChannel *c, uint64_t message) {
+  gpuSelect(c->device.index);
+  return failed("starting a message to or from another GPU", c->channel.post(message));
+}
+const char *startMessage(IsthmusCudaChannel *c, uint64_t message, void *data, int64_t bytes) {
+  gpuSelect(c->device.index);
+  return failed("starting a message to or from another GPU",
+                c->channel.start(message, data, bytes));
+}
+const char *messageIsDone(IsthmusCudaChannel *c, uint64_t message, int32_t *out) {
+  gpuSelect(c->device.index);
+  bool isDone = false;
+  const char *failure = c->channel.isDone(message, isDone);
+  *out = isDone;
+  return failed("waiting for a message to or from another GPU", failure);
+}
+void closeChannel(IsthmusCudaChannel *c) {
+  gpuSelect(c->device.index);
+  delete c;
+}
+
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const IsthmusCudaInterface *
@@ -288,6 +348,14 @@ isthmus_cuda_interface(void) {
       endRecording,
       replay,
       dropRecording,
+      newChannel,
+      channelId,
+      openChannel,
+      channelIsOpen,
+      postMessage,
+      startMessage,
+      messageIsDone,
+      closeChannel,
   };
   return &interface;
 }

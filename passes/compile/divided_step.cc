@@ -79,7 +79,7 @@ private:
       out_.cut = std::move(*cut);
       out_.devices = given();
       for (uint32_t s = 0; s < out_.numStages && s_.machine.devices.empty(); ++s)
-        out_.devices.push_back("cpu:" + std::to_string(s));
+        out_.devices.push_back(target_.deviceKind + ":" + std::to_string(s));
     }
     again_.last = out_.cut.value_or(Cut());
     again_.lastDevices = out_.devices;

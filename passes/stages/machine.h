@@ -23,7 +23,7 @@ struct Machine {
     std::optional<int64_t> memoryBytes;  // none: no limit
     double speed = 1;                    // relative to the target
   };
-  std::vector<Device> devices; // stage s runs on device s % devices.size(); empty: cpu:0, cpu:1, ...
+  std::vector<Device> devices; // stage s runs on device s % devices.size(); empty: as the target has them
   LinkTimes link;              // between devices that `links` does not name
   std::map<std::pair<std::string, std::string>, LinkTimes> links; // by both ends, in one direction
 

@@ -15,11 +15,11 @@ import tempfile
 import time
 
 import command
+from mpi_cases import MPIRUN, START, environment, mpirun
 from training import TrainCase, tensors
 
-MPIRUN = "mpirun"  # by name: a path such as /bin/mpirun would say where OpenMPI lies on all hosts
-# As root, with more processes than cores, and not bound to one: tests run where there are few.
-START = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+GPU = os.path.abspath("kernels/cuda/libisthmus_cuda_emulation.so")  # tests run in the root of the runfiles
+NCCL = os.path.abspath("tests/runtime/libnccl_stand_in.so")
 TWO_HOSTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "two_hosts")
 ENDS_WITHIN = 5  # seconds, from the death of a process to the end of the last
 
@@ -28,21 +28,6 @@ NETS = {
     "unet": ["unet", "--batch=2", "--shape=1x32x32", "--width=8", "--depth=2"],
     "gpt2": ["gpt2", "--depth=3", "--width=32", "--heads=4", "--batch=4", "--tokens=16", "--vocab=64"],  # tied head, dropout
 }
-
-
-def environment(folder):
-    return {**os.environ, "TMPDIR": folder, "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-
-
-def mpirun(ranks, *args, cwd=None, env=None, program=None):
-    """Runs `mpirun -n RANKS isthmus ARGS`."""
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # its sockets need a short name
-        process = subprocess.run([MPIRUN, *START, "-n", str(ranks), program or command.BINARY, *map(str, args)], cwd=cwd,
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                 env={**environment(folder), **(env or {})}, timeout=command.TIMEOUT)
-    return command.Result(process.returncode, process.stdout, process.stderr.decode(errors="backslashreplace"),
-                          time.monotonic() - start)
 
 
 def children(pid):
@@ -255,7 +240,7 @@ class Errors(MpiCase):
 
     def test_profile(self):
         said = self.mpi_fails(2, 2, "profile", *self.run_of()[1:])
-        self.assertIn("profile looks at the step of one device, and this one runs on 2", said)
+        self.assertIn("profile looks at a step that is whole, and this one runs in stages on 2 devices", said)
 
     def test_without_the_library(self):
         said = self.mpi_fails(5, 2, *self.run_of(), env={"ISTHMUS_MPI_LIBRARY": "/no/libmpi.so.40"})
@@ -419,14 +404,16 @@ class TwoHosts(MpiCase):
 
 class Contract(MpiCase):
     def test_transport(self):
-        """The tests of the thread transport, on MPI's."""
+        """The tests of the thread transport, on MPI's, and between emulated GPUs over it."""
         test = os.path.join(os.path.dirname(command.BINARY), "..", "tests", "runtime", "transport_test")
         for ranks in 2, 3:
             with self.subTest(ranks):
-                result = self.mpi_ok(ranks, program=test, env={"GTEST_COLOR": "no", "XML_OUTPUT_FILE": ""})
+                result = self.mpi_ok(ranks, program=test,
+                                     env={"GTEST_COLOR": "no", "XML_OUTPUT_FILE": "", "ISTHMUS_CUDA_LIBRARY": GPU,
+                                          "ISTHMUS_NCCL_LIBRARY": NCCL})
                 passed = re.findall(r"\[  PASSED  \] (\d+) tests", result.out.decode())
                 self.assertEqual(len(passed), ranks, result)
-                self.assertGreaterEqual(int(passed[0]), 7)
+                self.assertGreaterEqual(int(passed[0]), 21)
 
 
 if __name__ == "__main__":

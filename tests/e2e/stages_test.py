@@ -285,7 +285,9 @@ class Files(Stages):
         plain = self.report(*train, "--microbatches=4")
         staged = self.report(*train, "--microbatches=4", "--stages=2", "--save=w.safetensors")
         self.assertEqual(staged["loss"], plain["loss"])
-        self.assertTrue(os.path.exists(self.path("w.safetensors")))
+        weights = self.read("w.safetensors")
+        self.report(*train, "--microbatches=4", "--stages=2", "--devices=cpu:0", "--save=w.safetensors")
+        self.assertEqual(self.read("w.safetensors"), weights, "two stages on one device")
         # The norm of all gradients, by which each stage scales its own, arrives in a message.
         train += ["--clip-norm=1", "--microbatches=4"]
         plain, staged = self.report(*train), self.report(*train, "--stages=2")
@@ -430,7 +432,7 @@ class Refusals(Stages):
     def test_verbs_that_look_at_one_device(self):
         model = self.net("mlp")
         r = self.fails_with(2, "profile", model, LOSS, "--stages=2", "--microbatches=2", "-o", "out.json")
-        self.assertIn("looks at the step of one device, and this one runs on 2", r.err)
+        self.assertIn("looks at a step that is whole, and this one runs in stages on 2 devices", r.err)
         self.assertFalse(os.path.exists(self.path("out.json")))
 
     def test_files_that_would_wait_for_ever(self):

@@ -17,6 +17,7 @@ std::string messageOf(llvm::StringRef text) {
 TEST(TargetText, ComesBack) {
   Target t;
   t.name = "mine \"quoted\"";
+  t.deviceKind = "npu";
   t.alignment = 512;
   t.fusesBias = true;
   t.flopsPerSecond = 1.0 / 3 * 1e13;
@@ -29,6 +30,7 @@ TEST(TargetText, ComesBack) {
   ASSERT_TRUE(bool(back)) << llvm::toString(back.takeError());
   EXPECT_EQ(targetText(*back), targetText(t));
   EXPECT_EQ(back->name, t.name);
+  EXPECT_EQ(back->deviceKind, "npu");
   EXPECT_EQ(back->alignment, 512);
   EXPECT_TRUE(back->fusesBias);
   EXPECT_EQ(back->flopsPerSecond, t.flopsPerSecond); // to the bit

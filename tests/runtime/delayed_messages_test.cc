@@ -43,6 +43,8 @@ public:
       return makeError("the link is down");
     return end_.wait(message);
   }
+  llvm::Expected<bool> test(uint64_t message) override { return end_.test(message); }
+  llvm::Error progress() override { return end_.progress(); }
   void abort(llvm::StringRef why) override { end_.abort(why); }
   double takeWaited() override { return end_.takeWaited(); }
 

@@ -143,6 +143,12 @@ const char *kThereAndBack = "  %a = exp(%x)\n  %h, %sent = copy_to_host(%a)\n"
 class Counted : public Device {
 public:
   std::string name() const override { return cpu_->name(); }
+  llvm::Expected<std::unique_ptr<Device>> another(llvm::StringRef name) override {
+    return cpu_->another(name);
+  }
+  std::unique_ptr<Transport> transportOver(std::unique_ptr<Transport> host) override {
+    return cpu_->transportOver(std::move(host));
+  }
   const Target &target() override { return cpu_->target(); }
   llvm::Expected<DeviceAddress> allocate(int64_t bytes) override {
     return counted(cpu_->allocate(bytes));

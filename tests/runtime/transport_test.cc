@@ -1,6 +1,9 @@
 // What every transport does. Alone, the test runs all ends of the thread transport; under mpirun,
-// each process runs its end of MPI's (tests/e2e/mpi_test.py starts it so).
+// each process runs its end of MPI's (tests/e2e/mpi_test.py starts it so). Over either, messages
+// also go between emulated GPUs: by channels of the NCCL that nccl_stand_in.cc stands in for, and
+// through the host's memory.
 
+#include "runtime/cuda_device.h"
 #include "runtime/mpi_group.h"
 #include "runtime/thread_transport.h"
 #include <atomic>
@@ -19,6 +22,9 @@ std::unique_ptr<ProcessGroup> group; // null if the test is alone
 // Joins the processes before the first test and leaves them behind the last.
 class Processes : public testing::Environment {
   void SetUp() override {
+    // The libraries, as the build has them beside this test.
+    setenv("ISTHMUS_CUDA_LIBRARY", "kernels/cuda/libisthmus_cuda_emulation.so", /*overwrite=*/0);
+    setenv("ISTHMUS_NCCL_LIBRARY", "tests/runtime/libnccl_stand_in.so", /*overwrite=*/0);
     if (isOneOfSeveral())
       group = llvm::cantFail(joinMpiGroup());
   }
@@ -28,6 +34,9 @@ class Processes : public testing::Environment {
   }
 };
 const auto *const processes = testing::AddGlobalTestEnvironment(new Processes);
+
+// Where messages lie.
+enum class Memory { Host, OneGpu, TwoGpus };
 
 // One end in a test.
 struct End {
@@ -43,38 +52,74 @@ struct End {
     return llvm::cantFail(
         transport.irecv(device(from), tag, data.data(), int64_t(data.size() * sizeof(int))));
   }
-  void wait(uint64_t message) const {
-    EXPECT_EQ(llvm::toString(transport.wait(message)), "");
+  void wait(uint64_t message) const { EXPECT_EQ(llvm::toString(transport.wait(message)), ""); }
+};
+
+class Transports : public testing::TestWithParam<Memory> {
+protected:
+  // Runs `body` on all ends at once: each on a thread, or each in its process.
+  template <typename Body> void onAllEnds(size_t count, Body body) {
+    count = group ? group->size() : count;
+    std::vector<std::string> devices;
+    for (size_t i = 0; i < count; ++i)
+      devices.push_back("cpu:" + std::to_string(i));
+    if (group) {
+      const Gpu gpu = gpuOf(group->rank());
+      const auto transport = over(group->transport(devices), gpu);
+      body(End{group->rank(), count, *transport});
+      char own = 0;
+      std::vector<char> all(count);
+      llvm::cantFail(group->allGather(&own, 1, all.data())); // the next test's messages are its own
+      return;
+    }
+    std::vector<Gpu> gpus;
+    std::vector<std::unique_ptr<Transport>> ends = makeThreadTransport(devices);
+    for (size_t i = 0; i < count; ++i) {
+      gpus.push_back(gpuOf(i));
+      ends[i] = over(std::move(ends[i]), gpus[i]);
+    }
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < count; ++i)
+      threads.emplace_back([&, i] { body(End{i, count, *ends[i]}); });
+    for (std::thread &t : threads)
+      t.join();
+    ends.clear(); // before the GPUs
+  }
+
+private:
+  using Gpu = std::unique_ptr<Device>;
+
+  // Null if messages lie in the host's memory.
+  static Gpu gpuOf(size_t end) {
+    if (GetParam() == Memory::Host)
+      return nullptr;
+    return llvm::cantFail(
+        makeCudaDevice({.index = GetParam() == Memory::TwoGpus ? int(end % 2) : 0}));
+  }
+  static std::unique_ptr<Transport> over(std::unique_ptr<Transport> end, const Gpu &gpu) {
+    return gpu ? gpu->transportOver(std::move(end)) : std::move(end);
   }
 };
 
-// Runs `body` on all ends at once: each on a thread, or each in its process.
-template <typename Body> void onAllEnds(size_t count, Body body) {
-  count = group ? group->size() : count;
-  std::vector<std::string> devices;
-  for (size_t i = 0; i < count; ++i)
-    devices.push_back("cpu:" + std::to_string(i));
-  if (group) {
-    const auto transport = group->transport(devices);
-    body(End{group->rank(), count, *transport});
-    char own = 0;
-    std::vector<char> all(count);
-    llvm::cantFail(group->allGather(&own, 1, all.data())); // the next test's messages are its own
-    return;
+std::string nameOf(const testing::TestParamInfo<Memory> &info) {
+  switch (info.param) {
+  case Memory::Host:
+    return "Host";
+  case Memory::OneGpu:
+    return "OneGpu";
+  case Memory::TwoGpus:
+    return "TwoGpus";
   }
-  const auto ends = makeThreadTransport(devices);
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < count; ++i)
-    threads.emplace_back([&, i] { body(End{i, count, *ends[i]}); });
-  for (std::thread &t : threads)
-    t.join();
+  return "";
 }
+INSTANTIATE_TEST_SUITE_P(, Transports,
+                         testing::Values(Memory::Host, Memory::OneGpu, Memory::TwoGpus), nameOf);
 
 void sleepSome(std::mt19937 &draws) {
   std::this_thread::sleep_for(std::chrono::microseconds(draws() % 300));
 }
 
-TEST(Transport, KeepsTheOrderOfEqualTags) {
+TEST_P(Transports, KeepsTheOrderOfEqualTags) {
   onAllEnds(2, [](const End &end) {
     constexpr int kMessages = 20;
     std::vector<std::vector<int>> sent, got(kMessages, std::vector<int>(3));
@@ -93,7 +138,7 @@ TEST(Transport, KeepsTheOrderOfEqualTags) {
   });
 }
 
-TEST(Transport, TagsDistinguishMessages) {
+TEST_P(Transports, TagsDistinguishMessages) {
   onAllEnds(2, [](const End &end) {
     const std::vector<int> one{1}, two{2};
     std::vector<int> gotOne(1), gotTwo(1);
@@ -108,7 +153,7 @@ TEST(Transport, TagsDistinguishMessages) {
   });
 }
 
-TEST(Transport, ZeroBytes) {
+TEST_P(Transports, ZeroBytes) {
   onAllEnds(3, [](const End &end) {
     std::vector<int> nothing;
     const uint64_t sent = end.send(end.self + 1, 0, nothing);
@@ -117,7 +162,7 @@ TEST(Transport, ZeroBytes) {
   });
 }
 
-TEST(Transport, OtherNumbersOfBytesAreErrors) {
+TEST_P(Transports, OtherNumbersOfBytesAreErrors) {
   for (size_t bytes : {2, 4}) // fewer and more than are received
     onAllEnds(2, [&](const End &end) {
       std::vector<int> data(bytes), got(3);
@@ -133,7 +178,7 @@ TEST(Transport, OtherNumbersOfBytesAreErrors) {
     });
 }
 
-TEST(Transport, UnknownDevice) {
+TEST_P(Transports, UnknownDevice) {
   onAllEnds(2, [](const End &end) {
     int byte = 0;
     auto sent = end.transport.isend("cpu:99", 0, &byte, 1);
@@ -144,7 +189,7 @@ TEST(Transport, UnknownDevice) {
   });
 }
 
-TEST(Transport, MeasuresHowLongItWaited) {
+TEST_P(Transports, MeasuresHowLongItWaited) {
   onAllEnds(2, [](const End &end) {
     std::vector<int> data{1};
     (void)end.transport.takeWaited();
@@ -160,7 +205,7 @@ TEST(Transport, MeasuresHowLongItWaited) {
 }
 
 // Every end sends messages of many sizes to every other, and all do so at different speeds.
-TEST(Transport, ManyMessagesAtDifferentSpeeds) {
+TEST_P(Transports, ManyMessagesAtDifferentSpeeds) {
   onAllEnds(6, [](const End &end) {
     constexpr int kRounds = 30;
     std::mt19937 draws(unsigned(end.self) + 1);
@@ -196,7 +241,7 @@ TEST(Transport, ManyMessagesAtDifferentSpeeds) {
   });
 }
 
-TEST(Transport, AbortEndsItsOwnWaits) {
+TEST_P(Transports, AbortEndsItsOwnWaits) {
   if (group)
     GTEST_SKIP() << "the processes of a group end together";
   onAllEnds(2, [](const End &end) {
@@ -207,7 +252,7 @@ TEST(Transport, AbortEndsItsOwnWaits) {
   });
 }
 
-TEST(Transport, AbortWakesTheWaitsOfOthers) {
+TEST_P(Transports, AbortWakesTheWaitsOfOthers) {
   if (group)
     GTEST_SKIP() << "the processes of a group end together";
   std::atomic<int> woken = 0;
@@ -228,7 +273,7 @@ TEST(Transport, AbortWakesTheWaitsOfOthers) {
 }
 
 // MPI sends such a message in pieces.
-TEST(Transport, MoreThanAGibibyte) {
+TEST_P(Transports, MoreThanAGibibyte) {
   if (!group || !std::getenv("ISTHMUS_FULL"))
     GTEST_SKIP() << "it takes 2 GiB of memory: ISTHMUS_FULL=1, under mpirun";
   onAllEnds(2, [](const End &end) {

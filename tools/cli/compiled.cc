@@ -118,9 +118,9 @@ llvm::Expected<Compiled> compiled(Graph g, CompileOptions o, const Target &targe
 llvm::Error checkOneDevice(const Compiled &c, llvm::StringRef verb) {
   if (c.programs.empty())
     return llvm::Error::success();
-  return usageError("{0} looks at the step of one device, and this one runs on {1}; leave out "
-                    "--stages and mpirun, or see `isthmus explain`",
-                    verb, c.programs.size());
+  return usageError("{0} looks at a step that is whole, and this one runs in stages on {1} "
+                    "device{2}; leave out --stages and mpirun, or see `isthmus explain`",
+                    verb, c.programs.size(), c.programs.size() == 1 ? "" : "s");
 }
 
 llvm::Error interruptedError() {

@@ -11,6 +11,7 @@ struct DeviceOptions {
   bool tf32 = false; // products of f32 may round their operands to tf32, if the device can
   double linkBytesPerSecond = 0; // to host memory, each way; 0: the device's own rate
   std::string costs;             // a file of measured costs; empty: estimates
+  int firstGpu = 0;              // which one "cuda" is: the first of --devices
 };
 // The flags must have been checked.
 DeviceOptions deviceOptions(const ModelOptions &o, const PlanFlags &plan = {});

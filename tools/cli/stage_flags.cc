@@ -64,7 +64,7 @@ void addStageFlags(CLI::App &verb, PlanFlags &o) {
         return parseDevices(text, name, o.stages);
       },
       "where the stages run, such as cpu:0,cpu:1: stage s on device s, and on from the first "
-      "again if there are fewer; default: cpu:0, cpu:1, ...");
+      "again if there are fewer; default: cpu:0, cpu:1, ..., or cuda:0, cuda:1, ... on GPUs");
   add(
       "--balance",
       [&o](llvm::StringRef text, llvm::StringRef name) {

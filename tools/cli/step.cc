@@ -33,7 +33,7 @@ llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const Pla
   PlanFlags withMachine = plan;
   if (llvm::Error e = readMachineFlag(withMachine))
     return e;
-  auto device = openDevice(deviceName, deviceOptions(model, plan));
+  auto device = openDevice(deviceName, deviceOptions(model, withMachine));
   if (!device)
     return device.takeError();
   auto given = readInputs(model.inputs);
