@@ -78,7 +78,8 @@ class Valgrind(unittest.TestCase):
                 self.assertEqual(self.kept(program, "1"), self.kept(program, "2"))
 
     def test_nor_with_loading(self):
-        for program in self.programs("-fPIC", "-shared"):
+        """Each library once: what the first program calls besides is called by the test above."""
+        for program in self.programs("-fPIC", "-shared")[1:]:
             with self.subTest(program=program):
                 # The loader's own notes come and go.
                 self.assertLess(self.kept(self.host, program, "2") - self.kept(self.host, program, "1"), 1024)

@@ -316,7 +316,7 @@ class WholeSteps(unittest.TestCase):
                 self.assertLessEqual(abs(graph.budget_bytes / (0.95 * baseline) - 1), 0.02)
 
     def test_the_least_peak_is_what_is_measured(self):
-        for name, (make, compiled) in PROGRAMS.items():
+        for name, (make, compiled) in list(PROGRAMS.items())[::1 if FULL else 2]:
             with self.subTest(name), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 peak = Training(make, compiled, "min").measured()
