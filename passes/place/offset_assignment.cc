@@ -89,7 +89,7 @@ int64_t assignOffsets(std::vector<Buffer> &buffers, int64_t peak, const OffsetOp
     const bool isMore = !isLarge && peak > 1 << 20 && double(p.least) > 1.005 * double(enough);
     return (isMore ? kLastEffort : 1) * workOf(defaultEffort(double(buffers.size()), peak));
   };
-  if (!reachPeakInTime(p) && o.enough > 0)
+  if (!reachPeakInTime(p))
     offerBySize(p);
   if (p.least > p.bound)
     takeTurns(p, enough, most);

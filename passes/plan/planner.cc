@@ -27,10 +27,10 @@ constexpr double kBound = 0.2, kBoundIfTightened = 0.1;
 // Shares for the search for the smallest budget, which follows a search that met none.
 constexpr double kDown = 0.7, kNearLeast = 0.07, kPlacingLeast = 0.1;
 constexpr double kWithinLeast = 0.1, kPlacingWithin = 0.05;
-// The share for one step of the search for the smallest plan that does not add too much. The search
-// ends when the peaks are this near, as a share.
+// The share for one search for the smallest plan that does not add too much. They end when the
+// peaks are this near, as a share.
 constexpr double kUseful = 0.04, kNearUseful = 0.002;
-constexpr int kMostBisections = 8;
+constexpr int kMostBisections = 8, kMostSteps = 6;
 // Shares where there is one schedule: for an arena within the budget, then for the smallest arena.
 // (A share of placing takes a quarter of the time of a share of search, as measured.)
 constexpr double kPlacingOnly = 2, kPlacingOnlyLeast = 1.5;
@@ -45,6 +45,110 @@ constexpr int kMostFailures = 2;
 // Streams of random numbers, beside those of PeakSearch.
 constexpr uint64_t kNearLeastStream = 300, kWithinLeastStream = 310, kTightenedStream = 400,
                    kUsefulStream = 320;
+
+// The cheapest of the schedules whose peak is within the budget; of none, that of the lowest peak.
+const Found &cheapestWithin(const std::vector<Found> &known, int64_t budget) {
+  const Found *best = &known[0];
+  for (const Found &f : known)
+    if (f.peak <= budget && best->peak <= budget ? best->isBetter(f.cost, f.peak)
+                                                 : f.peak < best->peak)
+      best = &f;
+  return *best;
+}
+
+// Looks for the schedule of the lowest peak that adds no more than allowed, between schedules that
+// were met. Where a search fails, that may be the fault of its start: at the least peak a schedule
+// may cost less than halfway to it.
+class Useful {
+public:
+  // `baseline`: the cost without recomputation. `mostAdded`: as a share of it.
+  Useful(PeakSearch &peaks, double baseline, double mostAdded, std::vector<Found> met)
+      : peaks_(peaks), baseline_(baseline), mostAdded_(mostAdded), leastPeak_(met.back().peak),
+        known_(std::move(met)) {
+    for (const Found &f : known_)
+      offer(f);
+  }
+
+  const Found &best() const { return best_; } // none if all cost too much
+
+  // Each search starts at the cheapest schedule that was met. `tooDear` is a peak.
+  void bisect(int64_t tooDear) {
+    std::vector<Found> found;
+    for (int i = 0; i < kMostBisections && isFar(best_.peak - tooDear); ++i) {
+      const int64_t budget = tooDear + (best_.peak - tooDear) / 2;
+      if (!improve(cheapest(budget).tasks, budget))
+        tooDear = budget;
+      found.push_back(last_);
+    }
+    for (Found &f : found)
+      know(std::move(f));
+  }
+
+  // Goes on below the result of the bisection, in steps that shrink more after a failure. What
+  // failed searches found is known by now, and so is `near`. A search that fails is tried again:
+  // from where it ended, if it gained so much that the same again would do, or else from the best
+  // schedule.
+  void descend(const std::vector<Found> &near) {
+    for (const Found &f : near) {
+      know(f);
+      offer(f);
+    }
+    auto longest = [&] { return (best_.peak - leastPeak_) / 4; };
+    const int until = numSearches_ + kMostSteps;
+    for (int64_t less = longest(); numSearches_ < until && isFar(less);) {
+      const int64_t budget = best_.peak - less;
+      const Found start = cheapest(budget);
+      bool isLower = improve(start.tasks, budget);
+      if (!isLower) {
+        know(last_);
+        const double most = (1 + mostAdded_) * baseline_;
+        const bool isPromising = last_ && last_.cost - most < start.cost - last_.cost;
+        isLower = improve(std::vector(isPromising ? last_.tasks : best_.tasks), budget);
+      }
+      know(last_);
+      less =
+          isLower ? std::min(int64_t(0.7 * double(less)), longest()) : int64_t(0.4 * double(less));
+    }
+  }
+
+private:
+  bool isFar(int64_t bytes) const {
+    return !peaks_.isStopped() && bytes > 1 && double(bytes) >= kNearUseful * double(best_.peak);
+  }
+
+  bool offer(const Found &f) {
+    const bool isAllowed = f && overhead(f.cost, baseline_) <= mostAdded_;
+    const bool isBetter = isAllowed && (!best_ || f.peak < best_.peak);
+    if (isBetter)
+      best_ = f;
+    return isBetter;
+  }
+
+  Found cheapest(int64_t budget) {
+    Found start = cheapestWithin(known_, budget);
+    start.offer(peaks_.start(budget));
+    return start;
+  }
+
+  // Whether a lower peak was found.
+  bool improve(const std::vector<TaskId> &from, int64_t budget) {
+    const uint64_t stream = kUsefulStream + uint64_t(numSearches_++);
+    last_ = peaks_.improved(from, budget, 0.05, kUseful, stream);
+    return offer(last_);
+  }
+
+  void know(Found f) {
+    if (f)
+      known_.push_back(std::move(f));
+  }
+
+  PeakSearch &peaks_;
+  const double baseline_, mostAdded_;
+  const int64_t leastPeak_;
+  std::vector<Found> known_;
+  Found best_, last_; // `last_`: what the last search found
+  int numSearches_ = 0;
+};
 
 // Searches for schedules by their peaks, places them, and tightens those whose arena exceeds the
 // budget.
@@ -248,15 +352,18 @@ private:
     const std::vector<TaskId> &tasks = met.back().tasks;
     Candidate least = placed(tasks, 0, kPlacingLeast);
     const int64_t leastPeak = least.judged.peakBytes;
-    std::vector<Candidate> all;
+    std::vector<Candidate> all = {least};
+    std::vector<Found> near; // the schedules of the others
     for (double above : {0.0, 0.01, 0.03}) {
       int64_t budget = leastPeak + int64_t(above * double(leastPeak));
       if (least.arenaBytes < budget)
         break;
-      Found found = peaks_.improved(tasks, budget, 0.05, kNearLeast, kNearLeastStream + all.size());
+      Found found =
+          peaks_.improved(tasks, budget, 0.05, kNearLeast, kNearLeastStream + near.size());
       if (!found)
         continue;
       all.push_back(placed(found.tasks, 0, kPlacingLeast));
+      near.push_back(std::move(found));
       const Candidate &c = all.back();
       if (std::pair(c.arenaBytes, c.judged.cost) < std::pair(least.arenaBytes, least.judged.cost))
         least = c;
@@ -267,7 +374,7 @@ private:
     // A budget that is met has this plan too, so that it costs no more than the search for the
     // smallest.
     if (result_.isWithin && isTooDear())
-      takeUseful(met);
+      takeUseful(met, near, all);
     if (o_.smallest || !result_.isWithin)
       return;
     for (Candidate &c : all)
@@ -285,48 +392,34 @@ private:
 
   bool isTooDear() const { return result_.overhead() > o_.mostAdded; }
 
-  // The last bytes often cost more than all others together. So this takes the plan with the lowest
-  // peak that adds no more than allowed, by bisection between schedules that were met.
-  void takeUseful(const std::vector<Found> &met) {
-    const double most = (1 + o_.mostAdded) * result_.baseline.cost;
-    const auto first =
-        std::find_if(met.rbegin(), met.rend(), [&](const Found &f) { return f.cost <= most; });
-    if (first == met.rend())
+  // The last bytes often cost more than all others together. So this takes the plan with the
+  // smallest arena of those found that add no more than allowed. `met` are the schedules met on the
+  // way down, `near` those improved near the least peak, and `known` what was placed so far.
+  void takeUseful(const std::vector<Found> &met, const std::vector<Found> &near,
+                  const std::vector<Candidate> &known) {
+    Useful useful(peaks_, result_.baseline.cost, o_.mostAdded, met);
+    if (!useful.best())
       return;
-    Found useful = *first;
-    int64_t tooDear = result_.planned.peakBytes;
-    for (int i = 0; i < kMostBisections && !isStopped(); ++i) {
-      const int64_t budget = tooDear + (useful.peak - tooDear) / 2;
-      if (double(useful.peak - tooDear) < kNearUseful * double(useful.peak) || budget <= tooDear)
-        break;
-      Found found = peaks_.improved(cheapestStart(met, budget).tasks, budget, 0.05, kUseful,
-                                    kUsefulStream + uint64_t(i));
-      if (found && found.cost <= most)
-        useful = std::move(found);
-      else
-        tooDear = budget;
-    }
-    Candidate c = placed(useful.tasks, 0, kPlacingLeast);
-    const bool isAllowed =
-        o_.budgetBytes <= 0 || isWithin(c) || result_.arenaBytes > o_.budgetBytes;
-    if (isAllowed && overhead(c.judged.cost, result_.baseline.cost) <= o_.mostAdded)
-      take(std::move(c));
-  }
-
-  // The cheapest schedule known within the budget, which is at least the lowest peak met.
-  Found cheapestStart(const std::vector<Found> &met, int64_t budget) {
-    Found best = cheapestWithin(met, budget);
-    best.offer(peaks_.start(budget));
-    return best;
-  }
-
-  // The cheapest plan whose peak is within the budget; the last of `met` always is.
-  static const Found &cheapestWithin(const std::vector<Found> &met, int64_t budget) {
-    const Found *best = &met.back();
-    for (const Found &f : met)
-      if (f.peak <= budget && best->isBetter(f.cost, f.peak))
-        best = &f;
-    return *best;
+    useful.bisect(result_.planned.peakBytes);
+    const Found bisected = useful.best();
+    useful.descend(near);
+    Candidate best;
+    auto offer = [&](Candidate c) {
+      const bool isAllowed =
+          o_.budgetBytes <= 0 || isWithin(c) || result_.arenaBytes > o_.budgetBytes;
+      if (isAllowed && overhead(c.judged.cost, result_.baseline.cost) <= o_.mostAdded &&
+          (best.schedule.empty() || c.arenaBytes < best.arenaBytes))
+        best = std::move(c);
+    };
+    for (const Candidate &c : known)
+      offer(c);
+    offer(placed(useful.best().tasks, 0, kPlacingLeast));
+    // A lower peak may be placed worse.
+    if (bisected.peak > useful.best().peak &&
+        (best.schedule.empty() || bisected.peak < best.arenaBytes))
+      offer(placed(bisected.tasks, 0, kPlacingLeast));
+    if (!best.schedule.empty())
+      take(std::move(best));
   }
 
   void bound() {

@@ -499,6 +499,38 @@ TEST(Planner, IsOptimalOnAChain) {
   }
 }
 
+// Some schedules are placed badly. Of all that were placed, the plan is the smallest within the
+// price, even where the smallest of all costs more.
+TEST(Planner, TakesTheSmallestArenaWithinThePrice) {
+  Rng rng(11);
+  int dear = 0;
+  for (int i = 0; i < 100; ++i) {
+    Problem p = chain(16);
+    for (Op &op : p.ops) {
+      op.cost = double(1 + below(rng, 9));
+      op.outputBytes = {int64_t(10 + below(rng, 90))};
+    }
+    const double baseline = evaluate(p, sourceOrder(p)).cost;
+    SearchOptions o = options(0);
+    o.effort = 0.02;
+    o.smallest = true;
+    o.mostAdded = 0.6;
+    int64_t smallest = INT64_MAX;
+    Rng luck(i);
+    o.arenaOf = [&](const Schedule &, const Evaluation &judged, const PlacingLimits &) {
+      const int64_t arena = judged.peakBytes * (10 + int64_t(below(luck, 3))) / 10;
+      if (overhead(judged.cost, baseline) <= o.mostAdded)
+        smallest = std::min(smallest, arena);
+      return arena;
+    };
+    const PlanResult r = planWithin(p, o);
+    ASSERT_LE(r.overhead(), o.mostAdded) << "problem " << i;
+    EXPECT_EQ(r.arenaBytes, smallest) << "problem " << i;
+    dear += r.smallestBytes < r.arenaBytes;
+  }
+  EXPECT_GT(dear, 50);
+}
+
 TEST(Budget, TheArenaStaysWithin) {
   Rng rng(7);
   int met = 0, refused = 0;
