@@ -9,6 +9,8 @@ namespace {
 
 // The most placed buffers that are looked at: a few tenths of a second.
 constexpr int64_t kMostLooks = 100'000'000;
+// With more buffers than this, that is hardly ever enough.
+constexpr size_t kMostBuffers = 17'000;
 
 struct Placed {
   int64_t offset, top;
@@ -18,6 +20,8 @@ struct Placed {
 } // namespace
 
 bool placeBySize(const OffsetAssignment &p, std::vector<int64_t> &offsets) {
+  if (p.buffers.size() > kMostBuffers)
+    return false;
   std::vector<uint32_t> order(p.buffers.size());
   for (uint32_t i = 0; i < order.size(); ++i)
     order[i] = i;
