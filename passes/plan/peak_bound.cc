@@ -46,6 +46,12 @@ constexpr int64_t kNever = INT64_MAX;
 constexpr int64_t kSmallShare = 1024;
 // A step here examines one member of a set.
 constexpr uint64_t kStepsPerWork = 2;
+// With so many tasks, the first share of the work is done, and no upper bound on solo() is looked
+// for where solo() itself is not found. (On eleven networks of 5,700 to 96,000 tasks the bound
+// stayed the same, and took a ninth of the time. Where it is found, it is found with far less
+// work.)
+constexpr size_t kMany = 5000;
+constexpr uint64_t kPartIfMany = 4;
 
 // The tasks and storages that count, and the moves that tasks which may run only once forbid.
 class Moves {
@@ -510,7 +516,9 @@ private:
 } // namespace
 
 int64_t leastPeak(const Needs &n, int64_t known, uint64_t work) {
+  const bool areMany = n.tasks.size() >= kMany;
   work *= kStepsPerWork;
+  work /= areMany ? kPartIfMany : 1;
   std::vector<StorageId> outputs;
   for (StorageId s : n.storages.ids())
     if (n.storages[s].lives)
@@ -528,7 +536,7 @@ int64_t leastPeak(const Needs &n, int64_t known, uint64_t work) {
     known = std::max(known, found.atLeast);
     // If not found: look for a threshold at which it is.
     double low = double(found.atLeast), high = low * 4;
-    for (int i = 0; i < 4 && !found.isFound; ++i) {
+    for (int i = 0; i < 4 && !found.isFound && !areMany; ++i) {
       double middle = std::sqrt(low * high);
       Search::Result r =
           search.need(moves.reads(x), static_cast<int64_t>(std::min(middle, 0x1p62)), each);
