@@ -28,6 +28,14 @@ constexpr double kChained = 0.02, kSumsPerWork = 40, kLeastSums = 3e7;
 // more than the third share, when that had had as many. (In some ten plans of ResNets, GPT-2 and
 // recurrent nets of 7,000 to 120,000 nodes, no second series won from behind.)
 constexpr double kLeastGain = 2e-3, kLeastSeriesGain = 5e-3, kMostBehind = 5e-3;
+// The annealing of a later start ends after a quarter if this many more, with the same gain each,
+// would not lead below the best plan of earlier starts. (Gains fall to a quarter or less each
+// time.)
+constexpr double kPartsToBeat = 1;
+// Where the problem is large, schedules made without a search are made only if the first start adds
+// more than this: they run much of the forward part again. (Of some thirty plans one began with
+// such a schedule, and it added 25 %.)
+constexpr double kCheap = 0.1;
 // Streams of random numbers.
 constexpr uint64_t kFirstSeries = 0, kSecondSeries = 501, kImproved = 100, kLeastPeak = 200,
                    kNoDraws = 400, kFalling = 600;
@@ -113,7 +121,7 @@ Found PeakSearch::improved(const std::vector<TaskId> &tasks, int64_t budget, dou
   if (!s.fits())
     searchGreedily(s, {}, begin + work(share) / 2);
   Found found;
-  anneal(s, hot, begin + work(share), leastGain(s), found);
+  anneal(s, hot, begin + work(share), {.ofPart = leastGain(s)}, found);
   return found;
 }
 
@@ -386,7 +394,8 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
   if (!goesOnIfLarge())
     return {};
   double slice = share / double(std::size(kStarts) + std::size(kHot)), used = 0;
-  Found best = start(budget);
+  const bool isLater = g_.isLarge() && !g_.hasAlternatives();
+  Found best = isLater ? Found() : start(budget);
   if (g_.hasInverses() && !isStopped_) {
     if (const Found start = isSecond || !best ? nested(budget, /*isFirstEnough=*/false) : Found()) {
       best.offer(start);
@@ -411,8 +420,13 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
     searchGreedily(s, start.greedy, begin + most);
     s.setBudget(budget);
     Found found;
-    anneal(s, start.hot, std::max(s.work(), begin) + work(slice) / 2, leastGain(s), found);
+    LeastGain least = {.ofPart = leastGain(s)};
+    if (g_.isLarge() && best)
+      least = {least.ofPart, best.cost, kPartsToBeat};
+    anneal(s, start.hot, std::max(s.work(), begin) + work(slice) / 2, least, found);
     best.offer(std::move(found));
+    if (isLater && i == 0 && (!best || overhead(best.cost, baseline_.cost) > kCheap))
+      best.offer(this->start(budget));
     bestCost_ = best ? best.cost : 0;
     if (isSecond && best && best.cost >= settledCost_ && settledCost_ > 0)
       return best;

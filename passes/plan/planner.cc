@@ -36,11 +36,15 @@ constexpr int kMostBisections = 8, kMostSteps = 6;
 constexpr double kPlacingOnly = 2, kPlacingOnlyLeast = 1.5;
 
 // While no plan fits, at least this many steps of tightening are taken: the search for the smallest
-// budget, which would follow, takes longer.
-constexpr int kLeastSteps = 3;
+// budget, which would follow, takes longer. Where the problem is large, each costs little beside
+// the second search.
+constexpr int kLeastSteps = 3, kLeastStepsIfLarge = 5;
 // The way back up ends after this many searches if none of them finds a cheaper plan: one from each
 // of the two plans between which it leads. If one of them does, later ones may too.
 constexpr int kMostFailures = 2;
+// Where the problem is large, a search that gains less than this share of what the plan adds counts
+// as one that finds none.
+constexpr double kLeastGainUp = 2e-3;
 
 // Streams of random numbers, beside those of PeakSearch.
 constexpr uint64_t kNearLeastStream = 300, kWithinLeastStream = 310, kTightenedStream = 400,
@@ -277,14 +281,26 @@ private:
       return false;
     if (isStopped())
       return tryPlace(cheaper.tasks, kPlacing);
-    other = peaks_.within(o_.budgetBytes, kSecondSearch, PeakSearch::Series::Second);
+    auto searchAgain = [&] {
+      other = peaks_.within(o_.budgetBytes, kSecondSearch, PeakSearch::Series::Second);
+    };
+    const bool isLater = isSecondLater();
+    if (!isLater)
+      searchAgain();
     if (cheaper.isBetter(other.cost, other.peak))
       std::swap(cheaper, other);
     placeOrTighten(std::move(cheaper));
+    if (!hasPlan() && isLater && !isStopped())
+      searchAgain();
     if (!hasPlan() && other && !isStopped())
       placeOrTighten(std::move(other));
     return hasPlan();
   }
+
+  // Where the problem is large, the second search is made only if the first one leads to no plan.
+  // (Of 26 plans of ResNets, RevNets, GPT-2, flows, chains and recurrent networks of 5,700 to 32,000
+  // tasks one came from the second search, and was 2.5 % of what it added cheaper.)
+  bool isSecondLater() const { return peaks_.graph().isLarge() && !usesAlternatives(); }
 
   void placeOrTighten(Found found) {
     if (!tryPlace(found.tasks, kPlacing))
@@ -304,7 +320,9 @@ private:
     Found within;
     int numFailures = 0;
     bool leadsUp = false, isSearched = false;
-    for (int i = 0; (share > 0 || (!hasPlan() && i < kLeastSteps)) && within.cost > enough &&
+    const bool isLarge = peaks_.graph().isLarge();
+    const int leastSteps = isLarge ? kLeastStepsIfLarge : kLeastSteps;
+    for (int i = 0; (share > 0 || (!hasPlan() && i < leastSteps)) && within.cost > enough &&
                     !peaks_.isStopped();
          ++i) {
       const bool isFound = bool(within);
@@ -322,11 +340,11 @@ private:
       const bool isWorse = hasPlan() && next.cost >= result_.planned.cost * (1 - 1e-9);
       if (!next || (isWorse && !isFound))
         break;
-      if (isWorse) {
-        if (!leadsUp && ++numFailures == kMostFailures)
-          break;
+      const bool isFailure = isLarge && isFound ? hardlyGains(next) : isWorse && !leadsUp;
+      if (isFailure && ++numFailures == kMostFailures)
+        break;
+      if (isWorse)
         continue;
-      }
       leadsUp |= isFound;
       if (tryPlace(next.tasks, kPlacing)) {
         within = std::move(next);
@@ -341,6 +359,11 @@ private:
         now = std::move(next);
       }
     }
+  }
+
+  bool hardlyGains(const Found &next) const {
+    const double gain = result_.planned.cost - next.cost;
+    return gain < kLeastGainUp * (next.cost - result_.baseline.cost);
   }
 
   // Finds the smallest arena, among plans at the lowest peak and a little above it, which may be

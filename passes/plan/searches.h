@@ -42,13 +42,20 @@ struct Found {
   }
 };
 
+// The least that a quarter of an annealing must gain, in microseconds, for the next one to follow:
+// so much, and so much that this many quarters like it would lead below another plan's cost.
+struct LeastGain {
+  double ofPart = 0;
+  double toBeat = 1e300, parts = 0;
+};
+
 // Simulated annealing from the current schedule, whether or not it is within the budget: removes a
 // few repeated steps and evicts other storages until the budget is met again (ruin and recreate;
 // Schrimpf et al., 2000), and evicts, removes and moves single steps. `hot` is the first
 // temperature, as a share of the mean cost of a task that might be repeated. Keeps the best
-// schedule in `found`. Ends early after a quarter of the work that lowers the best cost by less
-// than `leastGain` (microseconds).
-void anneal(SearchState &state, double hot, uint64_t untilWork, double leastGain, Found &found);
+// schedule in `found`. Ends early after a quarter of the work that gains less than `least` says.
+void anneal(SearchState &state, double hot, uint64_t untilWork, const LeastGain &least,
+            Found &found);
 // Only the first part of `anneal`: until the budget is met.
 void annealToBudget(SearchState &state, uint64_t untilWork);
 

@@ -27,7 +27,7 @@ public:
       moveToBudget();
   }
 
-  void run(double leastGain) {
+  void run(const LeastGain &least) {
     toBudget();
     start_ = state_.work(); // the cooling begins here
     found_.offer(state_);
@@ -36,7 +36,8 @@ public:
       moveWithin();
       if (progress() * kParts < part)
         continue;
-      if (before - found_.cost < leastGain)
+      const double gain = before - found_.cost;
+      if (gain < least.ofPart || found_.cost - gain * least.parts > least.toBeat)
         break;
       before = found_.cost;
       ++part;
@@ -125,8 +126,9 @@ private:
 
 } // namespace
 
-void anneal(SearchState &state, double hot, uint64_t untilWork, double leastGain, Found &found) {
-  Annealing(state, hot, untilWork, found).run(leastGain);
+void anneal(SearchState &state, double hot, uint64_t untilWork, const LeastGain &least,
+            Found &found) {
+  Annealing(state, hot, untilWork, found).run(least);
 }
 
 void annealToBudget(SearchState &state, uint64_t untilWork) {
