@@ -298,8 +298,8 @@ private:
   }
 
   // Where the problem is large, the second search is made only if the first one leads to no plan.
-  // (Of 26 plans of ResNets, RevNets, GPT-2, flows, chains and recurrent networks of 5,700 to 32,000
-  // tasks one came from the second search, and was 2.5 % of what it added cheaper.)
+  // (Of 26 plans of ResNets, RevNets, GPT-2, flows, chains and recurrent networks of 5,700 to
+  // 32,000 tasks one came from the second search, and was 2.5 % of what it added cheaper.)
   bool isSecondLater() const { return peaks_.graph().isLarge() && !usesAlternatives(); }
 
   void placeOrTighten(Found found) {
