@@ -47,7 +47,7 @@ constexpr int64_t kSmallShare = 1024;
 // A step here examines one member of a set.
 constexpr uint64_t kStepsPerWork = 2;
 // With so many tasks, the first share of the work is done, and no upper bound on solo() is looked
-// for where solo() itself is not found. (On eleven networks of 5,700 to 96,000 tasks the bound
+// for where solo() itself is not found. (On nine networks of 5,700 to 96,000 tasks the bound
 // stayed the same, and took a ninth of the time. Where it is found, it is found with far less
 // work.)
 constexpr size_t kMany = 5000;

@@ -5,6 +5,7 @@
 #include "passes/plan/emit_schedule.h"
 #include "passes/plan/overhead_bound.h"
 #include "passes/plan/peak_search.h"
+#include "passes/plan/useful_search.h"
 
 #include <algorithm>
 #include <cassert>
@@ -20,17 +21,13 @@ namespace {
 // again.
 constexpr double kFirstSearch = 0.5, kSecondSearch = 0.3, kPlacing = 0.12;
 constexpr double kTighten = 0.2, kTightenSearch = 0.03;
-// Where tightening leads to no plan, a whole search for the lower peak. (The search for the smallest
-// budget, which would follow, takes longer and its plan is dearer.)
+// Where tightening leads to no plan, a whole search for the lower peak. (The search for the
+// smallest budget, which would follow, takes longer and its plan is dearer.)
 constexpr double kLowerSearch = 0.3;
 constexpr double kBound = 0.2, kBoundIfTightened = 0.1;
 // Shares for the search for the smallest budget, which follows a search that met none.
 constexpr double kDown = 0.7, kNearLeast = 0.07, kPlacingLeast = 0.1;
 constexpr double kWithinLeast = 0.1, kPlacingWithin = 0.05;
-// The share for one search for the smallest plan that does not add too much. They end when the
-// peaks are this near, as a share.
-constexpr double kUseful = 0.04, kNearUseful = 0.002;
-constexpr int kMostBisections = 8, kMostSteps = 6;
 // Shares where there is one schedule: for an arena within the budget, then for the smallest arena.
 // (A share of placing takes a quarter of the time of a share of search, as measured.)
 constexpr double kPlacingOnly = 2, kPlacingOnlyLeast = 1.5;
@@ -47,112 +44,7 @@ constexpr int kMostFailures = 2;
 constexpr double kLeastGainUp = 2e-3;
 
 // Streams of random numbers, beside those of PeakSearch.
-constexpr uint64_t kNearLeastStream = 300, kWithinLeastStream = 310, kTightenedStream = 400,
-                   kUsefulStream = 320;
-
-// The cheapest of the schedules whose peak is within the budget; of none, that of the lowest peak.
-const Found &cheapestWithin(const std::vector<Found> &known, int64_t budget) {
-  const Found *best = &known[0];
-  for (const Found &f : known)
-    if (f.peak <= budget && best->peak <= budget ? best->isBetter(f.cost, f.peak)
-                                                 : f.peak < best->peak)
-      best = &f;
-  return *best;
-}
-
-// Looks for the schedule of the lowest peak that adds no more than allowed, between schedules that
-// were met. Where a search fails, that may be the fault of its start: at the least peak a schedule
-// may cost less than halfway to it.
-class Useful {
-public:
-  // `baseline`: the cost without recomputation. `mostAdded`: as a share of it.
-  Useful(PeakSearch &peaks, double baseline, double mostAdded, std::vector<Found> met)
-      : peaks_(peaks), baseline_(baseline), mostAdded_(mostAdded), leastPeak_(met.back().peak),
-        known_(std::move(met)) {
-    for (const Found &f : known_)
-      offer(f);
-  }
-
-  const Found &best() const { return best_; } // none if all cost too much
-
-  // Each search starts at the cheapest schedule that was met. `tooDear` is a peak.
-  void bisect(int64_t tooDear) {
-    std::vector<Found> found;
-    for (int i = 0; i < kMostBisections && isFar(best_.peak - tooDear); ++i) {
-      const int64_t budget = tooDear + (best_.peak - tooDear) / 2;
-      if (!improve(cheapest(budget).tasks, budget))
-        tooDear = budget;
-      found.push_back(last_);
-    }
-    for (Found &f : found)
-      know(std::move(f));
-  }
-
-  // Goes on below the result of the bisection, in steps that shrink more after a failure. What
-  // failed searches found is known by now, and so is `near`. A search that fails is tried again:
-  // from where it ended, if it gained so much that the same again would do, or else from the best
-  // schedule.
-  void descend(const std::vector<Found> &near) {
-    for (const Found &f : near) {
-      know(f);
-      offer(f);
-    }
-    auto longest = [&] { return (best_.peak - leastPeak_) / 4; };
-    const int until = numSearches_ + kMostSteps;
-    for (int64_t less = longest(); numSearches_ < until && isFar(less);) {
-      const int64_t budget = best_.peak - less;
-      const Found start = cheapest(budget);
-      bool isLower = improve(start.tasks, budget);
-      if (!isLower) {
-        know(last_);
-        const double most = (1 + mostAdded_) * baseline_;
-        const bool isPromising = last_ && last_.cost - most < start.cost - last_.cost;
-        isLower = improve(std::vector(isPromising ? last_.tasks : best_.tasks), budget);
-      }
-      know(last_);
-      less =
-          isLower ? std::min(int64_t(0.7 * double(less)), longest()) : int64_t(0.4 * double(less));
-    }
-  }
-
-private:
-  bool isFar(int64_t bytes) const {
-    return !peaks_.isStopped() && bytes > 1 && double(bytes) >= kNearUseful * double(best_.peak);
-  }
-
-  bool offer(const Found &f) {
-    const bool isAllowed = f && overhead(f.cost, baseline_) <= mostAdded_;
-    const bool isBetter = isAllowed && (!best_ || f.peak < best_.peak);
-    if (isBetter)
-      best_ = f;
-    return isBetter;
-  }
-
-  Found cheapest(int64_t budget) {
-    Found start = cheapestWithin(known_, budget);
-    start.offer(peaks_.start(budget));
-    return start;
-  }
-
-  // Whether a lower peak was found.
-  bool improve(const std::vector<TaskId> &from, int64_t budget) {
-    const uint64_t stream = kUsefulStream + uint64_t(numSearches_++);
-    last_ = peaks_.improved(from, budget, 0.05, kUseful, stream);
-    return offer(last_);
-  }
-
-  void know(Found f) {
-    if (f)
-      known_.push_back(std::move(f));
-  }
-
-  PeakSearch &peaks_;
-  const double baseline_, mostAdded_;
-  const int64_t leastPeak_;
-  std::vector<Found> known_;
-  Found best_, last_; // `last_`: what the last search found
-  int numSearches_ = 0;
-};
+constexpr uint64_t kNearLeastStream = 300, kWithinLeastStream = 310, kTightenedStream = 400;
 
 // Searches for schedules by their peaks, places them, and tightens those whose arena exceeds the
 // budget.
@@ -420,7 +312,7 @@ private:
   // way down, `near` those improved near the least peak, and `known` what was placed so far.
   void takeUseful(const std::vector<Found> &met, const std::vector<Found> &near,
                   const std::vector<Candidate> &known) {
-    Useful useful(peaks_, result_.baseline.cost, o_.mostAdded, met);
+    UsefulSearch useful(peaks_, result_.baseline.cost, o_.mostAdded, met);
     if (!useful.best())
       return;
     useful.bisect(result_.planned.peakBytes);
