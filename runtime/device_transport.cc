@@ -124,7 +124,7 @@ public:
       return e;
     if (isOpening_ || !hasGreeted_)
       return llvm::Error::success();
-    if (llvm::Error e = sends_ ? startReady() : llvm::Error::success())
+    if (llvm::Error e = startReady())
       return e;
     return endMoved();
   }

@@ -6,6 +6,7 @@
 #include "kernels/cuda/nvidia.h"
 #include "kernels/cuda/rates.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include <cuda_runtime_api.h>
 #include <map>
 
@@ -65,10 +66,7 @@ const char *gpuOpen(int index, Queue &queue, GpuProperties &properties) {
   queue.stream = made;
   queue.multiprocessors = p.multiProcessorCount;
   properties.name = p.name;
-  for (const char byte : p.uuid.bytes) {
-    constexpr const char *kDigits = "0123456789abcdef";
-    properties.uuid += {kDigits[(byte >> 4) & 15], kDigits[byte & 15]};
-  }
+  properties.uuid = llvm::toHex({p.uuid.bytes, sizeof p.uuid.bytes});
   properties.target = "sm_" + std::to_string(10 * p.major + p.minor) + " " + std::string(p.name) +
                       openLibraries(queue);
   GpuRates rates = ratesOf(p, index, queue.tf32);

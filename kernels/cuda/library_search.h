@@ -2,6 +2,7 @@
 // CUDA toolkit, and in Python's nvidia-* wheels.
 #pragma once
 
+#include <dlfcn.h>
 #include <functional>
 #include <string>
 #include <vector>
@@ -35,6 +36,12 @@ struct FoundLibrary {
 FoundLibrary findLibrary(const std::string &name, const std::string &ourFolder,
                          const std::vector<std::string> &folders,
                          const std::function<std::string(void *handle)> &refusal);
+
+// Whether the library has a function of that name, which is then set.
+template <typename F> bool bind(void *handle, const char *name, F &function) {
+  function = reinterpret_cast<F>(dlsym(handle, name));
+  return function != nullptr;
+}
 
 // What the search for `name` came to, as one line for users.
 std::string searchLine(const std::string &name, const FoundLibrary &found,

@@ -1,28 +1,14 @@
 #include "kernels/cuda/message_channel.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include <algorithm>
 #include <utility>
 
 namespace isthmus::cuda {
 namespace {
 
-constexpr const char *kDigits = "0123456789abcdef";
-constexpr size_t kBytesOfId = sizeof(nccl::UniqueId);
-
-std::string hex(const nccl::UniqueId &id) {
-  std::string text;
-  for (const char byte : id.internal)
-    text += {kDigits[(byte >> 4) & 15], kDigits[byte & 15]};
-  return text;
-}
-
-nccl::UniqueId fromHex(const std::string &text) {
-  nccl::UniqueId id = {};
-  auto digit = [&](size_t i) { return int(std::string(kDigits).find(text[i])); };
-  for (size_t i = 0; i < kBytesOfId && 2 * i + 1 < text.size(); ++i)
-    id.internal[i] = char(digit(2 * i) << 4 | digit(2 * i + 1));
-  return id;
-}
+constexpr size_t kDigitsOfId = 2 * sizeof(nccl::UniqueId);
 
 } // namespace
 
@@ -46,20 +32,22 @@ const char *MessageChannel::makeId(std::string &id) {
   nccl::UniqueId unique = {};
   if (const char *failure = said(nccl_.getUniqueId(&unique)))
     return failure;
-  id = hex(unique) + " " + uuid_;
+  id = llvm::toHex({unique.internal, sizeof unique.internal}) + " " + uuid_;
   return nullptr;
 }
 
 const char *MessageChannel::open(const std::string &id, bool &canOpen) {
-  const bool isOfOther = !sends_;
-  canOpen = !isOfOther || id.substr(std::min(id.size(), 2 * kBytesOfId + 1)) != uuid_;
+  llvm::StringRef text = id;
+  canOpen = sends_ || text.drop_front(kDigitsOfId + 1) != uuid_;
   if (!canOpen)
     return nullptr;
+  nccl::UniqueId unique;
+  llvm::copy(llvm::fromHex(text.take_front(kDigitsOfId)), unique.internal);
   if (const char *failure = gpuOpenStream(&stream_))
     return failure;
   nccl::Config config;
   isCalling_ = true;
-  return said(nccl_.commInitRankConfig(&communicator_, 2, fromHex(id), sends_ ? 0 : 1, &config));
+  return said(nccl_.commInitRankConfig(&communicator_, 2, unique, sends_ ? 0 : 1, &config));
 }
 
 const char *MessageChannel::isOpen(bool &isOpen) {

@@ -2,17 +2,11 @@
 
 #include "kernels/cuda/library_search.h"
 #include <cstdlib>
-#include <dlfcn.h>
 
 namespace isthmus::cuda::nccl {
 namespace {
 
 constexpr int kOldest = 21400;
-
-template <typename F> bool bind(void *handle, const char *name, F &function) {
-  function = reinterpret_cast<F>(dlsym(handle, name));
-  return function != nullptr;
-}
 
 // The reason to reject the library, or nothing.
 std::string bindAll(void *handle, Library &l) {

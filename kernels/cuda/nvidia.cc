@@ -9,11 +9,6 @@ namespace {
 
 constexpr int kToolkit = CUDART_VERSION / 1000;
 
-template <typename F> bool bind(void *handle, const char *name, F &function) {
-  function = reinterpret_cast<F>(dlsym(handle, name));
-  return function != nullptr;
-}
-
 // The reason to reject a library made for another toolkit: it would load that toolkit's libraries.
 std::string refusalOfToolkit(size_t version) {
   if (int(version / 1000) == kToolkit)

@@ -36,7 +36,8 @@ using FirstStep = std::function<llvm::Expected<std::vector<double>>(
 // A step over several devices (docs/stages.md).
 struct StageOptions {
   uint32_t stages = 0; // 0: one for each device that the graph's nodes name
-  // Its devices run the stages; empty: as the target has them, cpu:0, cpu:1, ... Shares and limits follow from it.
+  // Its devices run the stages; empty: as the target has them, cpu:0, cpu:1, ... Shares and limits
+  // follow from it.
   Machine machine;
   std::vector<double> shares;                // of the cost, by stage (CutOptions)
   std::vector<std::string> ends;             // values behind which stages end, in place of shares
