@@ -40,8 +40,6 @@ public:
     }
   }
 
-  int64_t count() const { return static_cast<int64_t>(ranges_.size()); }
-
 private:
   struct Range {
     int64_t begin, end;

@@ -29,10 +29,16 @@ int64_t workOf(double effort) {
 constexpr size_t kMany = 10'000;
 constexpr int64_t kCloseShare = 1000;
 
-// With no more buffers than this, the exact search does better than fillings of the skyline. With
-// more than the second number it never placed anything that they had not (some fifty placements of
-// recurrent networks, transformers and ResNets with 6,000 to 25,000 buffers).
-constexpr size_t kFew = 1000, kManyForExact = 5000;
+// With no more buffers than this, the exact search does better than ejections; with more,
+// ejections do better than both others, except where nearly all sizes differ. With more than the
+// second number they do no better than fillings (some fifty placements of recurrent networks,
+// transformers and ResNets with 6,000 to 25,000 buffers).
+constexpr size_t kFew = 1000, kManyForEjections = 5000;
+// Of a turn, in quarters.
+struct Shares {
+  int64_t fillings, exact, ejections;
+};
+constexpr Shares kOfFew = {4, 12, 1}, kOfMany = {1, 0, 4};
 // With so many, a search that does not come nearer to what is enough by the first share ends after
 // half as much work again as it took to come there, and a part of the usual work.
 constexpr double kNearer = 0.25, kMoreWork = 1.5;
@@ -41,12 +47,10 @@ constexpr int64_t kPart = 4;
 // Buffers of one size reach the peak in the order of time, however many they are (the left-edge
 // algorithm; Hashimoto and Stevens 1971). This counts as no work, so that it changes no search.
 bool reachPeakInTime(OffsetAssignment &p) {
-  const int64_t work = p.work;
-  std::vector<int64_t> offsets(p.buffers.size(), kUnplaced);
-  const bool isReached = placeOnTop(p, offsets, p.peak);
+  std::vector<int64_t> offsets(p.buffers.size());
+  const bool isReached = placeInTime(p, offsets, p.peak);
   if (isReached)
     p.offer(offsets);
-  p.work = work;
   return isReached;
 }
 
@@ -66,16 +70,20 @@ template <typename Most> void takeTurns(OffsetAssignment &p, int64_t enough, Mos
   const bool areFew = p.buffers.size() <= kFew;
   skylineSearch(p, p.peak)->run(usual / (areFew ? 8 : 14),
                                 most()); // a smaller arena than `enough` is better
-  auto skyline = skylineSearch(p, enough), valleys = valleySearch(p, enough);
+  auto skyline = skylineSearch(p, enough), valleys = valleySearch(p, enough),
+       ejections = ejectionSearch(p, enough);
   auto isDone = [&] {
     return p.mayEnd() || p.least <= std::max(enough, p.bound) || p.work >= most();
   };
-  for (int64_t turn = usual / (areFew ? 16 : 3); !isDone(); turn *= 2) {
-    skyline->run(turn, most());
+  const Shares &of = areFew ? kOfFew : kOfMany;
+  for (int64_t quarter = usual / 64; !isDone(); quarter *= 2) {
+    skyline->run(of.fillings * quarter, most());
     if (p.least == INT64_MAX)
       return;
+    if (of.exact > 0 && !isDone())
+      valleys->run(of.exact * quarter, most());
     if (!isDone())
-      valleys->run(areFew ? 3 * turn : turn, most());
+      ejections->run(of.ejections * quarter, most());
   }
 }
 
@@ -115,7 +123,7 @@ int64_t assignOffsets(std::vector<Buffer> &buffers, int64_t peak, const OffsetOp
   };
   if (!reachPeakInTime(p))
     offerBySize(p);
-  if (p.least > p.bound && buffers.size() > kManyForExact)
+  if (p.least > p.bound && buffers.size() > kManyForEjections)
     fillOften(p, enough, most);
   else if (p.least > p.bound)
     takeTurns(p, enough, most);

@@ -5,15 +5,11 @@
 
 namespace isthmus {
 
-bool placeOnTop(OffsetAssignment &p, std::vector<int64_t> &offsets, int64_t highest) {
-  int64_t top = 0;
-  std::vector<uint32_t> coming, leaving;
-  for (uint32_t i = 0; i < p.buffers.size(); ++i)
-    if (offsets[i] != kUnplaced)
-      top = std::max(top, offsets[i] + p.buffers[i].bytes);
-    else
-      coming.push_back(i);
-  leaving = coming;
+bool placeInTime(const OffsetAssignment &p, std::vector<int64_t> &offsets, int64_t highest) {
+  std::vector<uint32_t> coming(p.buffers.size());
+  for (uint32_t i = 0; i < coming.size(); ++i)
+    coming[i] = i;
+  std::vector<uint32_t> leaving = coming;
   llvm::stable_sort(
       coming, [&](uint32_t a, uint32_t b) { return p.buffers[a].begin < p.buffers[b].begin; });
   llvm::stable_sort(leaving,
@@ -22,11 +18,10 @@ bool placeOnTop(OffsetAssignment &p, std::vector<int64_t> &offsets, int64_t high
   size_t gone = 0;
   for (uint32_t i : coming) {
     for (; p.buffers[leaving[gone]].end <= p.buffers[i].begin; ++gone) {
-      int64_t at = offsets[leaving[gone]] - top;
+      const int64_t at = offsets[leaving[gone]];
       free.release(at, at + p.buffers[leaving[gone]].bytes);
     }
-    offsets[i] = top + free.take(p.buffers[i].bytes);
-    p.work += 8 + free.count() / 2;
+    offsets[i] = free.take(p.buffers[i].bytes);
     if (offsets[i] > highest - p.buffers[i].bytes)
       return false;
   }

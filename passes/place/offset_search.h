@@ -67,9 +67,9 @@ private:
 };
 
 constexpr int64_t kUnplaced = -1;
-// Places the buffers without an offset above all others, in the order of time. Ends early, and
-// returns false, if one would end above `highest`.
-bool placeOnTop(OffsetAssignment &p, std::vector<int64_t> &offsets, int64_t highest = INT64_MAX);
+// Places the buffers in the order of time, each at the lowest offset at which it fits. Ends early,
+// and returns false, if one would end above `highest`.
+bool placeInTime(const OffsetAssignment &p, std::vector<int64_t> &offsets, int64_t highest);
 
 // Places the larger buffers first, and those of one size in the order of time, each at the lowest
 // offset at which it fits. So few sizes, of which each comes and goes many times, lie in layers
@@ -85,6 +85,7 @@ public:
   virtual void run(int64_t turn, int64_t most) = 0;
 };
 std::unique_ptr<OffsetSearch> skylineSearch(OffsetAssignment &p, int64_t enough);
+std::unique_ptr<OffsetSearch> ejectionSearch(OffsetAssignment &p, int64_t enough);
 std::unique_ptr<OffsetSearch> valleySearch(OffsetAssignment &p, int64_t enough);
 
 } // namespace isthmus

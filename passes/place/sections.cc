@@ -3,11 +3,10 @@
 
 namespace isthmus {
 
-Sections::Sections(OffsetAssignment &p, int64_t leastBytes) : p_(p) {
+Sections::Sections(OffsetAssignment &p) : p_(p) {
   const size_t n = p.buffers.size();
   for (uint32_t i = 0; i < n; ++i)
-    if (p.buffers[i].bytes >= leastBytes)
-      all_.push_back(i);
+    all_.push_back(i);
   begin_.resize(n);
   end_.resize(n);
   kind_.resize(n);

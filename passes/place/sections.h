@@ -13,8 +13,7 @@ namespace isthmus {
 // section's base is the least of its buffers' lowest offsets. All changes can be undone.
 class Sections {
 public:
-  // Leaves out buffers of less than `leastBytes`.
-  Sections(OffsetAssignment &p, int64_t leastBytes);
+  explicit Sections(OffsetAssignment &p);
 
   // Takes all buffers out and sets the height within which they are to be placed. False if some
   // section's buffers do not fit.
@@ -26,7 +25,7 @@ public:
   uint32_t begin(uint32_t i) const { return begin_[i]; }
   uint32_t end(uint32_t i) const { return end_[i]; }
   uint32_t kind(uint32_t i) const { return kind_[i]; } // buffers of one kind are interchangeable
-  const std::vector<int64_t> &offsets() const { return offsets_; } // kUnplaced if left out
+  const std::vector<int64_t> &offsets() const { return offsets_; }
 
   // Sections that still have buffers to be placed.
   int64_t base(uint32_t s) const { return base_[s]; }

@@ -23,13 +23,10 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
-#include <optional>
 
 namespace isthmus {
 namespace {
 
-constexpr size_t kMostBuffers = 4000;
-constexpr double kWorkPerDive = 2; // times the square of their number
 // Decisions of a search, times the number of buffers: of the first, and from round to round.
 constexpr double kFirstDecisions = 1.8, kMoreDecisions = 1.2;
 constexpr double kNoise = 0.2;
@@ -37,8 +34,7 @@ constexpr int kRoundsAtLow = 3; // for one round of other heights
 
 class Valleys {
 public:
-  Valleys(OffsetAssignment &p, int64_t leastBytes)
-      : p_(p), state_(p, leastBytes), position_(p.buffers.size()) {}
+  explicit Valleys(OffsetAssignment &p) : p_(p), state_(p), position_(p.buffers.size()) {}
 
   // The measure that sets the ranks.
   enum class Rank : uint8_t { Area, Life, Bytes };
@@ -57,7 +53,6 @@ public:
     return isOver_ ? Outcome::Unknown : Outcome::Impossible;
   }
 
-  size_t numBuffers() const { return state_.buffers().size(); }
   const std::vector<int64_t> &offsets() const { return state_.offsets(); }
 
 private:
@@ -197,35 +192,17 @@ private:
   bool isOver_ = false; // a limit was reached
 };
 
-// The least size of the buffers that are searched for, if there are too many.
-int64_t leastBytes(const OffsetAssignment &p, int64_t work) {
-  auto most = static_cast<size_t>(std::sqrt(double(std::max<int64_t>(work, 1)) / kWorkPerDive));
-  most = std::min(std::max<size_t>(most, 1), kMostBuffers);
-  if (p.buffers.size() <= most)
-    return 0;
-  std::vector<int64_t> sizes;
-  for (const Buffer &b : p.buffers)
-    sizes.push_back(b.bytes);
-  std::nth_element(sizes.begin(), sizes.begin() + most, sizes.end(), std::greater<>());
-  return sizes[most] + 1;
-}
-
 // Chooses heights and limits: what is enough first, then halfway to the best so far, and so on;
 // then all again with higher limits.
 class ValleySearch final : public OffsetSearch {
 public:
   ValleySearch(OffsetAssignment &p, int64_t enough)
-      : p_(p), enough_(enough), close_(p.peak / 200) {}
+      : p_(p), enough_(enough), search_(p), close_(p.peak / 200) {
+    limits_.decisions = int64_t(kFirstDecisions * double(p.buffers.size())) + 1;
+  }
 
   void run(int64_t turn, int64_t most) override {
-    const int64_t untilWork = std::min(p_.work + turn, most), least = leastBytes(p_, turn);
-    if (!search_ || least < least_) {
-      search_.emplace(p_, least);
-      least_ = least;
-      round_ = 0;
-      limits_.decisions = int64_t(kFirstDecisions * double(search_->numBuffers())) + 1;
-    }
-    limits_.untilWork = untilWork;
+    limits_.untilWork = std::min(p_.work + turn, most);
     while (goesOn(0)) {
       round();
       if (!goesOn(0))
@@ -263,13 +240,10 @@ private:
   bool attempt(int64_t height, Rank by) {
     if (height < p_.bound || height >= p_.least || p_.work >= limits_.untilWork)
       return false;
-    switch (search_->search(height, by, round_ > 0 ? kNoise : 0, limits_)) {
-    case Valleys::Outcome::Found: {
-      std::vector<int64_t> offsets = search_->offsets();
-      placeOnTop(p_, offsets);
-      p_.offer(offsets);
+    switch (search_.search(height, by, round_ > 0 ? kNoise : 0, limits_)) {
+    case Valleys::Outcome::Found:
+      p_.offer(search_.offsets());
       return true;
-    }
     case Valleys::Outcome::Impossible:
       p_.bound = height + 1;
       return false;
@@ -281,8 +255,7 @@ private:
 
   OffsetAssignment &p_;
   const int64_t enough_;
-  std::optional<Valleys> search_;
-  int64_t least_ = 0; // smaller buffers are not searched for
+  Valleys search_;
   Valleys::Limits limits_{};
   int round_ = 0;
   int64_t close_;

@@ -20,7 +20,7 @@ namespace {
 // placement meets the budget is a matter of luck, and tightening further costs more than placing
 // again.
 constexpr double kFirstSearch = 0.5, kSecondSearch = 0.3, kPlacing = 0.12;
-constexpr double kTighten = 0.2, kTightenSearch = 0.03;
+constexpr double kTighten = 0.4, kTightenSearch = 0.03;
 // Where tightening leads to no plan, a whole search for the lower peak. (The search for the
 // smallest budget, which would follow, takes longer and its plan is dearer.)
 constexpr double kLowerSearch = 0.3;
@@ -202,11 +202,13 @@ private:
   // Lowers the peak from the present plan, in growing steps, until a plan fits. Then goes back up
   // by the room that is left, since of plans with nearly the same peak some are placed better than
   // others. These searches start in turn from the plan that fits and from the last one that did
-  // not. Ends when little is left to gain, neither start leads further, or the share is used up.
-  // The first step takes off the whole excess.
+  // not, and go halfway between their peaks if that is more than the room. Ends when little is left
+  // to gain, neither start leads further, or the share is used up. The first step takes off the
+  // whole excess.
   void tighten(Found now, double share) {
     isTightened_ = true;
     const double enough = now.cost + 0.01 * (now.cost - result_.baseline.cost);
+    // `peak`: the lowest that was placed above the budget, before a plan fits.
     int64_t peak = last_.judged.peakBytes, over = last_.arenaBytes - o_.budgetBytes;
     double reach = 1;
     Found within;
@@ -218,9 +220,9 @@ private:
                     !peaks_.isStopped();
          ++i) {
       const bool isFound = bool(within);
-      const int64_t room = o_.budgetBytes - result_.arenaBytes;
+      const int64_t up = std::max(o_.budgetBytes - result_.arenaBytes, (peak - within.peak) / 2);
       const int64_t less = std::max(int64_t(double(over) * (1 + 0.5 * i)), p_.alignment);
-      const int64_t target = isFound ? within.peak + int64_t(reach * double(room)) : peak - less;
+      const int64_t target = isFound ? within.peak + int64_t(reach * double(up)) : peak - less;
       const Found &from = isFound && i % 2 == 0 ? within : now;
       Found next =
           peaks_.improved(from.tasks, target, 0.02, kTightenSearch, kTightenedStream + uint64_t(i));
