@@ -9,8 +9,7 @@ namespace {
 
 OffsetOptions offsetOptions(const plan::Problem &p, const plan::PlacingLimits &limits) {
   const double most = 5 + 1e-4 * double(p.ops.size());
-  return {
-      .enough = limits.enough, .effort = std::min(limits.effort, most), .goOn = limits.goOn};
+  return {.enough = limits.enough, .effort = std::min(limits.effort, most), .goOn = limits.goOn};
 }
 
 } // namespace
@@ -18,7 +17,8 @@ OffsetOptions offsetOptions(const plan::Problem &p, const plan::PlacingLimits &l
 plan::PlanResult replayed(const plan::Problem &p, plan::Schedule s, plan::SearchOptions o) {
   o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged,
                   const plan::PlacingLimits &limits) {
-    return placeSchedule(p, s, judged.peakBytes, {.enough = limits.enough}).arenaBytes;
+    const OffsetOptions asked = {.enough = limits.enough, .effort = limits.effort};
+    return placeSchedule(p, s, judged.peakBytes, asked).arenaBytes;
   };
   plan::PlanResult r = plan::judgedPlan(p, std::move(s), o);
   r.smallestBytes = r.arenaBytes;

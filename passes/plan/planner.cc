@@ -440,7 +440,8 @@ PlanResult judgedPlan(const Problem &p, Schedule schedule, const SearchOptions &
     return r;
   r.baseline = evaluate(p, sourceOrder(p));
   r.arenaBytes = options.arenaOf
-                     ? options.arenaOf(r.schedule, r.planned, {.enough = options.budgetBytes})
+                     ? options.arenaOf(r.schedule, r.planned,
+                                       {.enough = options.budgetBytes, .effort = options.effort})
                      : r.planned.peakBytes;
   r.isWithin = options.smallest || r.arenaBytes <= options.budgetBytes;
   r.lowestPeak = lowestPeak(p);

@@ -411,6 +411,21 @@ TEST(Planner, GivesTheSamePlanAgain) {
   }
 }
 
+TEST(Planner, PlacesAGivenScheduleWithTheEffortThatIsAskedFor) {
+  Rng rng(5);
+  Problem p = randomProblem(rng);
+  SearchOptions o = options(evaluate(p, sourceOrder(p)).peakBytes);
+  o.effort = 7;
+  PlacingLimits asked;
+  o.arenaOf = [&](const Schedule &, const Evaluation &judged, const PlacingLimits &limits) {
+    asked = limits;
+    return judged.peakBytes;
+  };
+  EXPECT_TRUE(judgedPlan(p, sourceOrder(p), o).isWithin);
+  EXPECT_EQ(asked.effort, 7);
+  EXPECT_EQ(asked.enough, o.budgetBytes);
+}
+
 TEST(Planner, RecomputesNothingWithinTheBaseline) {
   Rng rng(5);
   Problem p = randomProblem(rng);

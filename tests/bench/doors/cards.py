@@ -93,7 +93,7 @@ def bert_large():
 
 
 def t5_large():
-    sizes = {"d_model": 1024, "d_ff": 4096, "num_layers": 24, "num_heads": 16, "d_kv": 64}
+    sizes = {"d_model": 1024, "d_ff": 4096, "num_layers": 24, "num_heads": 16, "d_kv": 64, "decoder_start_token_id": 0}
     return of_transformers("T5ForConditionalGeneration", "T5Config", HALF, **sizes)
 
 

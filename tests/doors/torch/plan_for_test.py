@@ -234,8 +234,13 @@ class Refused(unittest.TestCase):
                 torch._dynamo.graph_break()
                 return super().forward(ids)
 
+        class Raises(Language):
+            def forward(self, ids):
+                raise ValueError("no such length")
+
         with torch.device("meta"):
             self.refused("as one graph, and PyTorch ends it: ", Breaks())
+            self.refused(r"exception ValueError\('no such length'\).* \(.*plan_for_test.py:\d+ in forward\)", Raises())
         frozen = on_meta()
         frozen.requires_grad_(False)
         self.refused("needs a gradient", frozen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,6 +62,16 @@ def _messages() -> set[Any]:
 _LEVELS = ("debug", "info", "warning", "error", "critical", "exception", "log")
 
 
+def _reason(message: str) -> str:
+    """Returns what PyTorch met, of all that it says of code that it cannot trace, and the innermost line of the code."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    context = "Developer debug context:"
+    what = [line.removeprefix(context).strip() for line in lines if line.startswith(context)] or lines[1:2]
+    places = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', message)
+    where = " ({}:{} in {})".format(*places[-1]) if places else ""
+    return "; ".join(part for part in (*lines[:1], *what) if part) + where
+
+
 def joint_graph(step: Callable[[], Any]) -> Traced | None:
     """Returns the joint graph of a function that computes a loss; None if nothing needs a gradient. Raises BadInput if PyTorch cannot trace the function
     as one graph."""
@@ -85,8 +96,7 @@ def joint_graph(step: Callable[[], Any]) -> Traced | None:
     except _Done:
         return found[0]
     except Untraceable as e:
-        lines = [line.strip() for line in str(e).splitlines() if line.strip()]
-        raise BadInput(f"a step is planned ahead as one graph, and PyTorch ends it: {'; '.join(lines[:2])}") from None
+        raise BadInput(f"a step is planned ahead as one graph, and PyTorch ends it: {_reason(str(e))}") from None
     finally:
         torch._dynamo.reset()
     return None
