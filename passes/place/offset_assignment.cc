@@ -33,7 +33,7 @@ constexpr int64_t kCloseShare = 1000;
 // ejections do better than both others, except where nearly all sizes differ. With more than the
 // second number they do no better than fillings (some fifty placements of recurrent networks,
 // transformers and ResNets with 6,000 to 25,000 buffers).
-constexpr size_t kFew = 1000, kManyForEjections = 5000;
+constexpr size_t kFew = 1500, kManyForEjections = 5000;
 // Of a turn, in quarters.
 struct Shares {
   int64_t fillings, exact, ejections;

@@ -26,7 +26,7 @@ constexpr double kTighten = 0.4, kTightenSearch = 0.03;
 constexpr double kLowerSearch = 0.3;
 constexpr double kBound = 0.2, kBoundIfTightened = 0.1;
 // Shares for the search for the smallest budget, which follows a search that met none.
-constexpr double kDown = 0.7, kNearLeast = 0.07, kPlacingLeast = 0.1;
+constexpr double kDown = 0.7, kNearLeast = 0.07, kPlacingLeast = 0.25;
 constexpr double kWithinLeast = 0.1, kPlacingWithin = 0.05;
 // Shares where there is one schedule: for an arena within the budget, then for the smallest arena.
 // (A share of placing takes a quarter of the time of a share of search, as measured.)
