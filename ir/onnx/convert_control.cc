@@ -109,7 +109,8 @@ void convertLoop(NodeContext &n) {
   OperandList carried;
   for (size_t i = 2; i < n.numInputs(); ++i)
     carried.push_back(n.any(i));
-  size_t given = size_t(body->output_size()), kept = 1 + carried.size();
+  const size_t states = carried.size(), kept = 1 + states;
+  const size_t given = size_t(body->output_size());
   if (given < kept)
     return n.fail("expects {0} results of its body, got {1}", kept, given);
   std::vector<OperandList> scanned(given - kept);
@@ -131,7 +132,7 @@ void convertLoop(NodeContext &n) {
       scanned[i].push_back((*out)[kept + i]);
   }
   for (size_t i = 0; i < scanned.size() && !n.failed(); ++i)
-    if (n.wants(carried.size() + i))
+    if (n.wants(states + i))
       carried.push_back(joined(n, scanned[i], 0, body->output(int(kept + i))));
     else
       carried.push_back({});

@@ -39,10 +39,10 @@ struct StageOptions {
   // Its devices run the stages; empty: as the target has them, cpu:0, cpu:1, ... Shares and limits
   // follow from it.
   Machine machine;
-  std::vector<double> shares;                // of the cost, by stage (CutOptions)
-  std::vector<std::string> ends;             // values behind which stages end, in place of shares
-  std::optional<StageOrder> order;           // none: the fastest, by the simulator
-  std::optional<CheckpointMode> checkpoint;  // none: what the plan says
+  std::vector<double> shares;               // of the cost, by stage (CutOptions)
+  std::vector<std::string> ends;            // values behind which stages end, in place of shares
+  std::optional<StageOrder> order;          // none: the fastest, by the simulator
+  std::optional<CheckpointMode> checkpoint; // none: what the plan says
 };
 
 struct CompileOptions {
@@ -75,6 +75,9 @@ struct CompileOptions {
   // error above `mostInverseError`, as a share of the value's largest element, is not inverted.
   FirstStep firstStep;
   double mostInverseError = 1e-3;
+  // AsItIs: the graph will run, so its arena must stay within the budget on its record (NotWithin).
+  // Otherwise a larger one is only noted.
+  bool keepsBudget = false;
   // Called regularly during the search; false ends the search with the best plan so far.
   std::function<bool(const plan::SearchProgress &)> progress;
 

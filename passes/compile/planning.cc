@@ -201,7 +201,8 @@ private:
     figures().lowerBoundBytes = plan::lowestPeak(problem_.problem);
     for (const std::string &note : plan->notes)
       o_.note(note);
-    if (given_.wasPlanned() && !policy && !chunked_) {
+    const bool isKept = given_.wasPlanned() && !policy && !chunked_;
+    if (isKept) {
       if (llvm::Error e = asItIs(plan->baseline))
         return e;
     } else {
@@ -210,11 +211,15 @@ private:
       record(plan->policyUsed);
       noteCheckpoints(*plan, policy ? policy->policy : Policy::None);
     }
-    auto layout = place(out_.graph, target_);
+    const GraphRecord &r = out_.graph.record;
+    auto layout = placedAgain(out_.graph, target_, isKept ? r.budgetBytes : std::nullopt);
     if (!layout)
       return layout.takeError();
     out_.layout = std::move(*layout);
-    return llvm::Error::success();
+    if (!isKept)
+      return llvm::Error::success();
+    figures().arenaBytes = out_.layout.arenaBytes;
+    return checkRecord(r, figures(), o_, target_);
   }
 
   // Names the values that the policy keeps. Policies that choose also mark their nodes, in place of
@@ -252,10 +257,6 @@ private:
 
   // Keeps a graph that was planned.
   llvm::Error asItIs(const plan::Evaluation &baseline) {
-    const GraphRecord &r = given_.record;
-    if (!r.target.empty() && r.target != target_.name)
-      o_.note("the graph was rewritten for '" + r.target +
-              "'; sizes and places are found anew for '" + target_.name + "'");
     auto problem = extractProblem(given_, target_);
     if (!problem)
       return problem.takeError();
@@ -263,7 +264,7 @@ private:
     // Chunks, inverses, copies and encodings need less than any schedule of the original alone.
     figures().lowerBoundBytes =
         std::min(*figures().lowerBoundBytes, plan::lowestPeak(problem->problem));
-    figures().policyUsed = r.policy;
+    figures().policyUsed = given_.record.policy;
     out_.graph = std::move(given_);
     return llvm::Error::success();
   }
@@ -381,6 +382,42 @@ void countNodes(Figures &f, const Graph &g) {
 
 llvm::Expected<Compiled> planned(Graph given, const CompileOptions &o, const Target &target) {
   return Planning(std::move(given), o, target).run();
+}
+
+llvm::Expected<Layout> placedAgain(const Graph &g, const Target &target,
+                                   std::optional<int64_t> budgetBytes) {
+  auto layout = place(g, target);
+  for (double effort : {2.0, 10.0}) {
+    if (!layout || !budgetBytes || layout->arenaBytes <= *budgetBytes ||
+        layout->peakBytes > *budgetBytes)
+      break;
+    auto next = place(g, target, {.enough = *budgetBytes, .effort = effort});
+    if (!next || next->arenaBytes < layout->arenaBytes)
+      layout = std::move(next);
+  }
+  return layout;
+}
+
+llvm::Error checkRecord(const GraphRecord &r, Figures &f, const CompileOptions &o,
+                        const Target &target) {
+  const bool isForOther = !r.target.empty() && r.target != target.name;
+  if (isForOther)
+    o.note("the graph was rewritten for '" + r.target + "'; sizes and places are found anew for '" +
+           target.name + "'");
+  if (!r.budgetBytes || f.arenaBytes <= *r.budgetBytes)
+    return llvm::Error::success();
+  Diag d = makeDiag("the graph was planned within {0} ({1} bytes){2}, and its arena on '{3}' is "
+                    "{4} ({5} bytes)",
+                    bytesText(*r.budgetBytes), *r.budgetBytes,
+                    isForOther ? " for '" + r.target + "'" : "", target.name,
+                    bytesText(f.arenaBytes), f.arenaBytes);
+  d.remedies = {{"budget", "", "plan it anew here"}};
+  if (!o.keepsBudget) {
+    o.note(Remark(d.message, d.remedies.front()));
+    return llvm::Error::success();
+  }
+  f.hasPlan = false;
+  return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
 }
 
 llvm::Error budgetNotMet(const Figures &f, int64_t budget) {

@@ -31,9 +31,8 @@ public:
       return asItIs();
     out_.original = withoutDeadNodes(originalOf(given_));
     if (isOnlySimulated(out_.original, o_)) {
-      auto figures = fitting([&](CutAgain &again) {
-        return sampledFigures(out_.original, o_, target_, again);
-      });
+      auto figures = fitting(
+          [&](CutAgain &again) { return sampledFigures(out_.original, o_, target_, again); });
       if (!figures)
         return figures.takeError();
       if (*figures) {
@@ -124,12 +123,14 @@ private:
       }
     }
     for (Program &p : programsOf(out_.graph)) {
-      auto layout = place(p.graph, target_);
+      auto layout = placedAgain(p.graph, target_, out_.graph.record.budgetBytes);
       if (!layout)
         return layout.takeError();
       out_.programs.push_back({std::move(p), std::move(*layout)});
     }
     setFigures(baselinePeaks, plan::overhead(cost, baselineCost));
+    if (llvm::Error e = checkRecord(out_.graph.record, out_.figures, o_, target_))
+      return e;
     return finish();
   }
 

@@ -31,7 +31,10 @@ struct Placed {
 // The buffers that are placed, in the order of their low or of their high ends.
 template <int64_t Placed::*End> class Ordered {
 public:
-  void clear() { all_.clear(); }
+  void assign(std::vector<Placed> all) {
+    all_ = std::move(all);
+    llvm::sort(all_, [](const Placed &x, const Placed &y) { return key(x) < key(y); });
+  }
   void insert(const Placed &x) { all_.insert(find(x), x); }
   void erase(const Placed &x) { all_.erase(find(x)); }
 
@@ -44,9 +47,9 @@ public:
   }
 
 private:
+  static std::pair<int64_t, uint32_t> key(const Placed &x) { return {x.*End, x.buffer}; }
   typename std::vector<Placed>::iterator find(const Placed &x) {
-    auto key = [](const Placed &y) { return std::pair(y.*End, y.buffer); };
-    return llvm::lower_bound(all_, key(x), [&](const Placed &y, auto k) { return key(y) < k; });
+    return llvm::lower_bound(all_, key(x), [](const Placed &y, auto k) { return key(y) < k; });
   }
 
   std::vector<Placed> all_;
@@ -70,10 +73,13 @@ public:
 
   void start(const std::vector<int64_t> &offsets) {
     waiting_.clear();
-    byLow_.clear();
-    byHigh_.clear();
+    offsets_ = offsets;
+    std::vector<Placed> all;
     for (uint32_t i = 0; i < offsets.size(); ++i)
-      put(i, offsets[i]);
+      all.push_back(placed(i));
+    placedByLow_.assign(all);
+    placedByHigh_.assign(std::move(all));
+    p_.work += 40 * int64_t(offsets.size());
   }
 
   // Takes out what ends above the height.
@@ -89,8 +95,8 @@ public:
   void step() {
     const uint32_t i = waiting_.back();
     waiting_.pop_back();
-    byLow_.meet(p_.buffers[i], byLow);
-    p_.work += 40 + int64_t(p_.buffers.size() / 5 + 2 * byLow.size());
+    placedByLow_.meet(p_.buffers[i], metByLow_);
+    p_.work += 40 + int64_t(p_.buffers.size() / 5 + 2 * metByLow_.size());
     if (int64_t at = tightestGap(p_.buffers[i].bytes); at != kUnplaced) {
       put(i, at);
       return;
@@ -99,7 +105,7 @@ public:
     const Buffer &b = p_.buffers[i];
     const int64_t at = cheapestPlace(b);
     const size_t first = waiting_.size();
-    for (const Placed &x : byLow)
+    for (const Placed &x : metByLow_)
       if (x.low < at + b.bytes && at < x.high)
         takeOut(x.buffer);
     put(i, at);
@@ -118,13 +124,13 @@ private:
 
   void put(uint32_t i, int64_t offset) {
     offsets_[i] = offset;
-    byLow_.insert(placed(i));
-    byHigh_.insert(placed(i));
+    placedByLow_.insert(placed(i));
+    placedByHigh_.insert(placed(i));
   }
 
   void takeOut(uint32_t i) {
-    byLow_.erase(placed(i));
-    byHigh_.erase(placed(i));
+    placedByLow_.erase(placed(i));
+    placedByHigh_.erase(placed(i));
     p_.work += int64_t(p_.buffers.size() / 5);
     offsets_[i] = kUnplaced;
     waiting_.push_back(i);
@@ -145,7 +151,7 @@ private:
         best = top;
       }
     };
-    for (const Placed &x : byLow) {
+    for (const Placed &x : metByLow_) {
       offer(x.low);
       top = std::max(top, x.high);
     }
@@ -155,18 +161,18 @@ private:
 
   // The place is at the floor, below the height, on top of a buffer or below one.
   int64_t cheapestPlace(const Buffer &b) {
-    byHigh_.meet(b, byHigh);
-    const size_t n = byLow.size();
+    placedByHigh_.meet(b, metByHigh_);
+    const size_t n = metByLow_.size();
     p_.work += int64_t(p_.buffers.size() / 5 + 4 * n);
     int64_t weight = 0, least = INT64_MAX, best = 0;
     size_t numBest = 0, in = 0, out = 0;
     auto offer = [&](int64_t at) { // places come in rising order
       if (at < 0 || at > height_ - b.bytes)
         return;
-      for (; in < n && byLow[in].low < at + b.bytes; ++in)
-        weight += weights_[byLow[in].buffer];
-      for (; out < n && byHigh[out].high <= at; ++out)
-        weight -= weights_[byHigh[out].buffer];
+      for (; in < n && metByLow_[in].low < at + b.bytes; ++in)
+        weight += weights_[metByLow_[in].buffer];
+      for (; out < n && metByHigh_[out].high <= at; ++out)
+        weight -= weights_[metByHigh_[out].buffer];
       if (weight < least) {
         least = weight;
         numBest = 0;
@@ -176,10 +182,10 @@ private:
     };
     offer(0);
     for (size_t low = 0, high = 0; low < n || high < n;)
-      if (high == n || (low < n && byLow[low].low - b.bytes < byHigh[high].high))
-        offer(byLow[low++].low - b.bytes);
+      if (high == n || (low < n && metByLow_[low].low - b.bytes < metByHigh_[high].high))
+        offer(metByLow_[low++].low - b.bytes);
       else
-        offer(byHigh[high++].high);
+        offer(metByHigh_[high++].high);
     offer(height_ - b.bytes);
     return best;
   }
@@ -189,9 +195,9 @@ private:
   std::vector<int64_t> offsets_;
   std::vector<int64_t> weights_, firstWeights_; // by buffer
   std::vector<uint32_t> waiting_;
-  Ordered<&Placed::low> byLow_;
-  Ordered<&Placed::high> byHigh_;
-  std::vector<Placed> byLow, byHigh; // those that the buffer in hand meets
+  Ordered<&Placed::low> placedByLow_;
+  Ordered<&Placed::high> placedByHigh_;
+  std::vector<Placed> metByLow_, metByHigh_; // those that the buffer in hand meets
 };
 
 class EjectionSearch final : public OffsetSearch {

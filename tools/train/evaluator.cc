@@ -50,7 +50,7 @@ std::optional<Evaluator::Scored> Evaluator::findScored(const Graph &g) {
     ValueId scores = n.operands[0], labels = roots[n.operands[1].index];
     const int64_t rank = g.type(scores).rank(), at = std::get<int64_t>(*axis);
     if (g.inputOf(labels) && isFloat(g.type(scores).dtype))
-      return Scored{scores, labels, at < 0 ? at + rank : at};
+      return Scored{scores, labels, at < 0 ? at + rank : at, n.attrs.getInts("ignore")};
   }
   return std::nullopt;
 }
@@ -59,9 +59,16 @@ llvm::Expected<std::unique_ptr<Evaluator>> Evaluator::create(Graph forward, Comp
                                                              const GivenInputs &given, Dataset data,
                                                              int64_t levels, Device &device) {
   std::unique_ptr<Evaluator> e(new Evaluator(std::move(data), levels, device));
-  if (auto scored = findScored(forward);
-      scored && !llvm::is_contained(forward.outputs(), scored->scores))
-    forward.addOutput(scored->scores);
+  std::optional<Scored> scored = findScored(forward);
+  std::string scores, labels; // their names
+  Type type;                  // of the scores
+  if (scored) {
+    if (!llvm::is_contained(forward.outputs(), scored->scores))
+      forward.addOutput(scored->scores);
+    scores = forward.valueName(scored->scores).str();
+    labels = forward.valueName(scored->labels).str();
+    type = forward.type(scored->scores);
+  }
   o.plan = AsItIs();
   o.memoryLimitBytes.reset();
   e->seed_ = o.seed;
@@ -69,9 +76,15 @@ llvm::Expected<std::unique_ptr<Evaluator>> Evaluator::create(Graph forward, Comp
   if (!c)
     return c.takeError();
   e->c_ = std::move(*c);
-  e->scored_ = findScored(e->c_.graph);
-  if (e->scored_ && !llvm::is_contained(e->c_.graph.outputs(), e->scored_->scores))
-    e->scored_.reset(); // the device's layout gives the scores another form
+  // The compiled graph has them again, unless the device's layout gives the scores another form.
+  const Graph &g = e->c_.graph;
+  if (scored) {
+    scored->scores = g.find(scores);
+    scored->labels = g.find(labels);
+    if (scored->scores && scored->labels && llvm::is_contained(g.outputs(), scored->scores) &&
+        g.inputOf(scored->labels) && g.type(scored->scores) == type)
+      e->scored_ = std::move(scored);
+  }
   auto inputs = makeInputs(e->c_.graph, given, o.seed);
   if (!inputs)
     return inputs.takeError();
@@ -81,8 +94,7 @@ llvm::Expected<std::unique_ptr<Evaluator>> Evaluator::create(Graph forward, Comp
 
 // The inputs: parameters and states as `trained` has them, and the others with their constant
 // values.
-llvm::Expected<std::vector<Tensor>> Evaluator::carriedFrom(Session &trained,
-                                                           const Graph &g) const {
+llvm::Expected<std::vector<Tensor>> Evaluator::carriedFrom(Session &trained, const Graph &g) const {
   std::vector<Tensor> out = inputs_;
   for (size_t i = 0; i < out.size(); ++i) {
     const Input &input = c_.graph.inputs()[i];
@@ -94,17 +106,22 @@ llvm::Expected<std::vector<Tensor>> Evaluator::carriedFrom(Session &trained,
   return out;
 }
 
-// Counts correct predictions among the labels of the first `examples` of a batch.
-llvm::Expected<int64_t> Evaluator::countRight(Session &e, int64_t examples) const {
+// Counts the labels of the first `examples` of a batch, and those that are predicted.
+llvm::Expected<Evaluator::Count> Evaluator::countRight(Session &e, int64_t examples) const {
   auto scores = e.fetch(scored_->scores), labels = e.fetch(scored_->labels);
   if (!scores || !labels)
     return llvm::joinErrors(scores.takeError(), labels.takeError());
   const Split3 s = splitAt(scores->type, scored_->axis);
   const int64_t count = labels->type.elements() / data_.batch() * examples;
-  int64_t right = 0;
-  for (int64_t i = 0; i < count; ++i)
-    right += bestClass(*scores, s, i / s.inner, i % s.inner) == elementAsInt(*labels, i);
-  return right;
+  Count c;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t label = elementAsInt(*labels, i);
+    if (llvm::is_contained(scored_->ignored, label))
+      continue;
+    ++c.labels;
+    c.right += bestClass(*scores, s, i / s.inner, i % s.inner) == label;
+  }
+  return c;
 }
 
 llvm::Expected<Evaluation> Evaluator::run(Session &trained, const Graph &g) const {
@@ -117,8 +134,8 @@ llvm::Expected<Evaluation> Evaluator::run(Session &trained, const Graph &g) cons
   Session &e = **session;
   const int64_t n = data_.examples(), size = data_.batch();
   double total = 0;
-  bool hasLoss = false;
-  int64_t right = 0, labels = 0;
+  int64_t numLosses = 0;
+  Count all;
   std::vector<int64_t> batch(static_cast<size_t>(size));
   for (int64_t first = 0; first < n; first += size) {
     const int64_t own = std::min(size, n - first); // other examples fill the last batch
@@ -128,27 +145,26 @@ llvm::Expected<Evaluation> Evaluator::run(Session &trained, const Graph &g) cons
       return failed;
     if (llvm::Error failed = (*session)->step(uint64_t(first)))
       return failed;
-    if (scored_) {
-      auto found = countRight(e, own);
-      if (!found)
-        return found.takeError();
-      right += *found;
-      labels += c_.graph.type(scored_->labels).elements() / size * own;
-    }
-    if (own < size)
+    Count found;
+    if (scored_)
+      if (llvm::Error failed = countRight(e, own).moveInto(found))
+        return failed;
+    all.right += found.right;
+    all.labels += found.labels;
+    if (own < size || (scored_ && found.labels == 0))
       continue;
     auto loss = (*session)->loss();
     if (!loss)
       return loss.takeError();
-    hasLoss = loss->has_value();
+    numLosses += loss->has_value();
     total += loss->value_or(0);
   }
   Evaluation out;
-  if (hasLoss)
-    out.loss = total / double(data_.wholeBatches());
-  if (labels > 0)
-    out.accuracy = double(right) / double(labels);
-  if (hasLoss && levels_ > 0)
+  if (numLosses > 0)
+    out.loss = total / double(numLosses);
+  if (all.labels > 0)
+    out.accuracy = double(all.right) / double(all.labels);
+  if (out.loss && levels_ > 0)
     out.bitsPerDimension = bitsPerDimension(*out.loss, data_.elementsOfExample(), levels_);
   return out;
 }

@@ -9,8 +9,9 @@
 namespace isthmus {
 
 struct Evaluation {
-  int64_t epoch = 0, step = 0;                      // at the time of the evaluation
-  std::optional<double> loss;                       // the mean over whole batches
+  int64_t epoch = 0, step = 0; // at the time of the evaluation
+  // The mean over whole batches; those of which no label counts are left out.
+  std::optional<double> loss;
   std::optional<double> accuracy, bitsPerDimension; // over all examples; of likelihoods
 };
 
@@ -34,14 +35,18 @@ private:
   // The values of the graph whose labels are compared with scores.
   struct Scored {
     ValueId scores, labels;
-    int64_t axis; // of the classes
+    int64_t axis;                 // of the classes
+    std::vector<int64_t> ignored; // labels that do not count
+  };
+  struct Count {
+    int64_t right = 0, labels = 0;
   };
   static std::optional<Scored> findScored(const Graph &g);
 
   Evaluator(Dataset data, int64_t levels, Device &device)
       : data_(std::move(data)), levels_(levels), device_(device) {}
   llvm::Expected<std::vector<Tensor>> carriedFrom(Session &trained, const Graph &g) const;
-  llvm::Expected<int64_t> countRight(Session &e, int64_t examples) const;
+  llvm::Expected<Count> countRight(Session &e, int64_t examples) const;
 
   Compiled c_;
   std::vector<Tensor> inputs_; // of the graph; those that are not fed keep their values

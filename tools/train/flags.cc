@@ -43,7 +43,7 @@ llvm::Error checkRun(const TrainFlags &f) {
 llvm::Error settleMemory(TrainFlags &f) {
   if (f.memory.empty())
     return llvm::Error::success();
-  if (f.plan.any())
+  if (f.plan.isChosen() || f.plan.memoryLimit)
     return usageError("--memory and --policy, --checkpoints, --budget and --memory-limit are ways "
                       "to say how much memory to take; give one of them");
   if (f.memory == "constant" && !f.plan.allow.empty() && !f.plan.allows(kInvertWay))

@@ -42,6 +42,17 @@ std::string inversesIn(const Compiled &step) {
   return step.figures.inversions ? digestOf(step.graph) : "none";
 }
 
+// Sums over chunks round otherwise than one over all.
+std::string chunksIn(llvm::ArrayRef<ChunkRequest> chunks) {
+  std::string text;
+  for (const ChunkRequest &c : chunks)
+    text +=
+        llvm::formatv("{0}%{1}:axis={2},chunks={3}{4}", text.empty() ? "" : " ", c.value, c.axis,
+                      c.chunks, c.rounding == Rounding::InPlace ? ",rounding=in-place" : "")
+            .str();
+  return wordText(text, "none");
+}
+
 } // namespace
 
 std::string digestOf(const Graph &g) {
@@ -73,6 +84,9 @@ RunRecord recordOf(const TrainFlags &f, const RunParts &parts) {
       {"--precision", wordText(f.model.precision, "the model's")},
       {"--eval", flagText(f.model.eval)},
       {"--as-written", flagText(f.model.asWritten)},
+      {"--microbatches", f.plan.microBatches ? std::to_string(*f.plan.microBatches) : "none"},
+      {"--batch-norm", wordText(f.plan.batchNorm, "whole")},
+      {"--chunk", chunksIn(f.plan.chunks)},
       {"--levels", f.levels ? std::to_string(f.levels) : "none"},
       {"--lr", floatText(rate.most)},
       {"--lr-schedule", f.schedule},

@@ -44,6 +44,7 @@ llvm::Error profile(const Options &o) {
   auto &[device, g, compile, given] = *step;
   if (!device->computes())
     return usageError("profile needs a device that computes, and '{0}' only counts", o.device);
+  compile.keepsBudget = true;
   auto c = compiled(std::move(g), compile, device->target());
   if (!c)
     return c.takeError();

@@ -83,6 +83,7 @@ llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
     if (llvm::Error e = checkDifferentiates(*g, o.model))
       return e;
   options->firstStep = firstStepOn(device, given, o.model.seed);
+  options->keepsBudget = true;
   auto c = compiled(std::move(*g), *options, device.target(), o.report);
   if (!c)
     return c.takeError();

@@ -36,6 +36,7 @@ llvm::Error GraphSession::prepare() {
   CompileOptions o;
   o.differentiates = false;
   o.exactOnly = !options_.lowers;
+  o.keepsBudget = true;
   auto compiled = compile(graph_, o, device_->target());
   if (!compiled)
     return compiled.takeError();

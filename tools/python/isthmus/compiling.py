@@ -8,6 +8,7 @@ import math
 import numbers
 import operator
 import os
+import sys
 from typing import Any, Iterable, Mapping, Sequence, SupportsIndex, TypeVar, Union
 
 from . import _library
@@ -49,14 +50,14 @@ def step_options(
     """Sets what the training step is."""
     options.loss = encoded_loss(loss)
     options.wrt = encoded_names(wrt, "wrt")
-    options.class_axis = operator.index(class_axis)
+    options.class_axis = _int64("class_axis", class_axis)
     if ignore_index is not None:
-        options.ignore_index = ctypes.pointer(ctypes.c_int64(operator.index(ignore_index)))
+        options.ignore_index = ctypes.pointer(ctypes.c_int64(_int64("ignore_index", ignore_index)))
     options.keep_outputs = bool(keep_outputs)
     if eval and as_written:
         raise BadInput("eval and as_written exclude each other; give one")
     options.mode = _EVAL if eval else _AS_WRITTEN if as_written else _BY_RULE
-    if precision is not None:
+    if precision not in (None, "tf32"):  # tf32 is how a GPU multiplies f32
         options.precision = _one_of("a precision", _PRECISIONS, precision)
     options.layout = _one_of("a layout", _LAYOUTS, layout)
 
@@ -105,7 +106,7 @@ def plan_options(
         options.chunks = (ctypes.c_char_p * len(chunks))(*(text.encode() for text in chunks))
         options.num_chunks = len(chunks)
     if microbatches is not None:
-        options.micro_batches = operator.index(microbatches)
+        options.micro_batches = _int64("microbatches", microbatches)
     if costs is not None:
         with open(costs, "rb") as file:
             options.costs = file.read()
@@ -156,7 +157,7 @@ def _set_ways(
     if max_inverse_error is not None:
         options.max_inverse_error = number_of("max_inverse_error", max_inverse_error)
     if iterations is not None:
-        options.iterations = operator.index(iterations)
+        options.iterations = _int64("iterations", iterations)
     if "invert" not in ways and (max_inverse_error is not None or iterations is not None):
         raise BadInput("max_inverse_error and iterations are for inverses, so they go with allow='invert'")
     if host_memory is not None:
@@ -250,7 +251,14 @@ def encoded_names(names: Names | None, what: str) -> bytes | None:
 def encoded(text: str) -> bytes:
     if "\0" in text:
         raise BadInput(f"a name holds a zero byte: {text!r}")
-    return text.encode("utf-8", "surrogateescape")
+    return utf8(text)
+
+
+def utf8(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise BadInput(f"a text is not valid Unicode: {error}") from None
 
 
 def number_of(what: str, number: float) -> float:
@@ -258,7 +266,17 @@ def number_of(what: str, number: float) -> float:
         raise TypeError(f"{what} is a number, got {type(number).__name__}")
     if not 0 <= number < math.inf:
         raise BadInput(f"{what} is a number from 0 on, got {number}")
-    return float(number)
+    try:
+        return float(number)
+    except OverflowError:
+        raise BadInput(f"{what} is a number of at most {sys.float_info.max:g}, got a larger one") from None
+
+
+def _int64(what: str, given: SupportsIndex) -> int:
+    number = operator.index(given)
+    if not -(2**63) <= number < 2**63:
+        raise BadInput(f"{what} is a whole number of 64 bits, got {number}")
+    return number
 
 
 def seed_of(seed: SupportsIndex) -> int:

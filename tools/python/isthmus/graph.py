@@ -66,7 +66,7 @@ class Graph:
         """Parses the text form (docs/language.md), with weights inline."""
         if not isinstance(text, str):
             raise TypeError(f"a graph's text is a string, got {type(text).__name__}")
-        content = text.encode("utf-8", "surrogateescape")
+        content = compiling.utf8(text)
         return Graph(_library.make("graph", "graph_from_text", content, len(content)))
 
     def differentiate(self, loss: str | None = None, wrt: str | Iterable[str] | None = None) -> Graph:
