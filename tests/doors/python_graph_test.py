@@ -126,13 +126,20 @@ class Graphs(unittest.TestCase):
             (isthmus.BadInput, "a device is 'cpu', 'counting', 'generic'", {"device": "tpu"}),
             (isthmus.BadInput, "isthmus.target/1", {"device": {"name": "mine"}}),
             (isthmus.BadInput, "effort is a number from 0 on", {"effort": -1}),
+            (isthmus.BadInput, "effort is a number of at most", {"effort": 10**400}),
             (isthmus.BadInput, "from 0 to 2", {"seed": -1}),
+            (isthmus.BadInput, "ignore_index is a whole number of 64 bits, got 18446744073709551617", {"ignore_index": 2**64 + 1}),
+            (isthmus.BadInput, "class_axis is a whole number of 64 bits", {"class_axis": 2**64 + 1}),
+            (isthmus.BadInput, "microbatches is a whole number of 64 bits", {"microbatches": -(2**63) - 1}),
             (FileNotFoundError, "nosuch.json", {"costs": "nosuch.json"}),
             (TypeError, "a policy is a string", {"policy": 3}),
             (TypeError, "unexpected keyword", {"batch": 3}),
         ):
             with self.subTest(message), self.assertRaisesRegex(error, message):
                 forward.compile(**{"loss": "mean", **GENERIC, **options})
+        forward.compile(loss="mean", precision="tf32", **GENERIC)
+        with self.assertRaisesRegex(isthmus.BadInput, "not valid Unicode"):
+            isthmus.Graph.from_text(MLP + "# \ud800")
 
     def test_a_target_of_its_own(self):
         forward = isthmus.Graph.from_text(MLP)

@@ -1,5 +1,6 @@
 """The arenas of the zoo's networks are at most slightly larger than the peaks, whatever values are kept."""
 
+import json
 import random
 import re
 import unittest
@@ -45,6 +46,26 @@ class Arena(Case):
                     kept = rng.sample(values[:-1], max(1, int(share * len(values))))
                     with self.subTest(f"{name} {kept}"):
                         self.check(file, "--checkpoints=" + ",".join(kept))
+
+    def test_the_budget_on_record(self):
+        """A planned graph runs within the budget on its record or not at all. It can be looked at in any case."""
+        self.run_ok("opt", self.net("unet"), "--loss=cross_entropy", "--budget=70%", "-o", "planned.isth")
+        text = self.read("planned.isth").decode()
+        budget = int(re.search(r"budget = (\d+)", text)[1])
+        r = self.report("run", "planned.isth")
+        self.assertLessEqual(r["arena_bytes"], budget)
+        less = r["predicted_peak_bytes"] // 2
+        self.write("less.isth", text.replace(f"budget = {budget}", f"budget = {less}"))
+        said = f"was planned within .* \\({less} bytes\\), and its arena on 'cpu .*' is .* \\({r['arena_bytes']} bytes\\); plan it anew here with --budget"
+        for verb in "run", "profile":
+            over = command.run(verb, "less.isth", cwd=self.dir)
+            self.assertEqual(over.code, 3, over)
+            self.assertRegex(over.err, "error: the graph " + said)
+        self.assertEqual(command.run("run", "less.isth", "--report=r.json", cwd=self.dir).code, 3)
+        with open(self.path("r.json")) as f:
+            self.assertIsNone(json.load(f)["arena_bytes"])
+        self.assertRegex(self.run_ok("explain", "less.isth").err, "note: the graph " + said)
+        self.assertLessEqual(self.report("run", "less.isth", "--budget=70%")["arena_bytes"], budget)
 
 
 if __name__ == "__main__":

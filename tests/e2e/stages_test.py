@@ -133,6 +133,16 @@ class Training(Stages):
         with open(self.path("r.json")) as f:
             self.assertGreater(json.load(f)["smallest_budget_bytes"], 1000)
 
+    def test_a_planned_file_runs_within_its_budget(self):
+        model = self.net("unet")
+        step = [model, LOSS, ONE, "--stages=2", "--microbatches=4"]
+        free = self.report("opt", *step)["baseline_peak_bytes"]
+        for percent in range(60, 84, 4):
+            budget = free * percent // 100
+            self.run_ok("opt", *step, f"--budget={budget}", "--effort=0.1", "-o", "planned.isth")
+            with self.subTest(percent):
+                self.assertLessEqual(self.report("run", "planned.isth", ONE)["arena_bytes"], budget)
+
     def test_the_smallest_budget_of_a_mode_can_be_met(self):
         """Of the orders that are tried, the fastest may need more: it does not count then."""
         self.run_ok("zoo", "unet", "--depth=2", "--width=4", "--batch=3", "--shape=3x16x16", "-o", "unet.isth")

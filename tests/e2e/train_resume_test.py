@@ -166,6 +166,7 @@ class Resume(TrainCase):
                               ("--clip-norm=0.5", "--clip-norm was none and is 0.5"),
                               ("--weight-decay=0.1", "--weight-decay was 0.0 and is 0.1"),
                               ("--betas=0.8,0.9", "--betas was 0.9,0.999 and is 0.8,0.9"),
+                              ("--microbatches=2", "--microbatches was none and is 2"),
                               ("--eval", "--eval was not given and is given"),
                               ("--lr-schedule=cosine", "--lr-schedule was constant and is cosine; the schedule's length was any and is 6")):
             with self.subTest(option):

@@ -150,6 +150,29 @@ class Learning(TrainCase):
         _, report = self.train(model, data, "--steps=1", "--lr=0")
         self.assertEqual(report["evaluations"][-1]["accuracy"], 37 / 40)
 
+    def test_accuracy_of_labels_that_count(self):
+        """In micro-batches as in whole batches. A batch of tests without such labels has no loss."""
+        x, (kind, shape, labels) = examples(64)
+        some = [-100 if i % 3 else n for i, n in enumerate(labels)]
+        data = {}
+        for name, tests in ("some", some), ("first", some[:32] + [-100] * 32), ("half", some[:32]):
+            n = len(tests)
+            data[name] = self.write(f"{name}.npz", npz(x=x, labels=(kind, shape, labels), x_test=(x[0], (n, *x[1][1:]), x[2][: n * (len(x[2]) // 64)]),
+                                                       y_test=(kind, (n,), tests)))
+        seen = {}
+        for name, file in data.items():
+            for ways in [], ["--microbatches=2"]:
+                _, report = self.train(self.net(), file, "--ignore-index=-100", "--steps=1", "--lr=0", *ways)
+                seen.setdefault(name, []).append(report["evaluations"][-1])
+        for name, (whole, divided) in seen.items():
+            with self.subTest(name):
+                self.assertEqual(whole["accuracy"], divided["accuracy"])
+                self.assertAlmostEqual(whole["loss"], divided["loss"], 5)
+        count = sum(n >= 0 for n in some)
+        self.assertAlmostEqual(seen["some"][0]["accuracy"] * count, round(seen["some"][0]["accuracy"] * count), 9)
+        self.assertEqual(seen["first"][0]["accuracy"], seen["half"][0]["accuracy"])
+        self.assertEqual(seen["first"][0]["loss"], seen["half"][0]["loss"])
+
     def test_counting_device(self):
         """With the counting device, one step is counted, and nothing is learned."""
         result, report = self.train(self.net(), self.data(), "--device=counting")
@@ -451,6 +474,7 @@ class Trouble(TrainCase):
             with self.subTest(args):
                 self.assertIn(words, self.train(model, data, *args, code=2)[0].err)
         self.assertEqual(command.run("train", model, cwd=self.dir).code, 2, "--data is needed")
+        self.assertIn("--checkpoint=always", self.train(model, data, "--memory=sqrt", "--stages=2", code=1)[0].err)
         self.assertIn("no loss", self.train(model, data, loss=None, code=1)[0].err)
         self.assertIn("also read", self.train(model, data, f"--save={data}", code=2)[0].err)
         self.assertIn("cannot write", self.train(model, data, "--save=none/w.safetensors", code=1)[0].err)

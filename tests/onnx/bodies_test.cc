@@ -352,6 +352,24 @@ TEST(Loops, AreUnrolled) {
   EXPECT_TRUE(g.find("last.1.d")); // from turn 1
 }
 
+TEST(Loops, GiveSeveralResultsOfAllTurns) {
+  ModelMaker m, body;
+  m.input("x", {2});
+  m.constant("n", {}, {2}, Proto::INT64);
+  body.input("i", {}, Proto::INT64);
+  body.input("go", {}, Proto::BOOL);
+  body.input("v", {2});
+  body.constant("two", {}, {2});
+  body.node("Mul", {"v", "two"}, {"next"});
+  body.node("Neg", {"v"}, {"minus"});
+  body.node("Identity", {"go"}, {"more"});
+  body.output("more").output("next").output("next").output("minus");
+  holdGraph(m.node("Loop", {"n", "", "x"}, {"last", "all", "negated"}), "body", body);
+  m.node("Concat", {"all", "negated"}, {"both"}, {{"axis", 0}});
+  m.output("both").output("last");
+  EXPECT_EQ(run(m, {1, 3}), (Numbers{2, 6, 4, 12, -1, -3, -2, -6}));
+}
+
 TEST(Loops, EndByTheirCondition) {
   EXPECT_EQ(run(looping(100, "1"), {1, 0}), (Numbers{2, 0, 5, 1}));
   EXPECT_EQ(run(looping(-1, "1"), {1, 0}), (Numbers{2, 0, 5, 1})); // no number of turns
