@@ -78,6 +78,7 @@ InverseErrors withInverseErrors(const Graph &g) {
   }
   out.graph = r.finish(llvm::ArrayRef<Rebuilder::OldOutput>());
   out.graph.loss = {};
+  out.graph.record.budgetBytes.reset(); // it was the budget of `g` alone
   for (ValueId v : asked)
     out.graph.addOutput(v, {});
   return out;
