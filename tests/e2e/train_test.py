@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import struct
 import unittest
 import zipfile
@@ -137,6 +138,35 @@ class Learning(TrainCase):
         self.assertEqual(self.train("grad.isth", data, "--steps=8", loss=None)[1]["loss"], want)
         self.run_ok("opt", model, "--loss=cross_entropy", "--policy=speed", "-o", "opt.isth")
         self.assertEqual(self.train("opt.isth", data, "--steps=8", loss=None)[1]["loss"], want)
+
+    def test_a_plan_on_record(self):
+        """The step of a planned file gets updates, so it is planned anew: as the file's record says, or a note says what it loses."""
+        model, data = self.classifier(), self.digits()
+        whole = self.train(model, data, "--steps=2", "--optimizer=sgd")[1]
+        for request, kept in (
+            (("--budget=75%",), r"planned anew within the budget on record, [\d.]+ MiB; choose another with --budget"),
+            (("--budget=60%", "--allow=recompute,chunk", "--effort=0.2"), "planned anew within the budget on record"),
+            (("--policy=memory",), "planned anew, by policy memory"),
+            (("--microbatches=4",), "does not run in the file's chunks; divide it with --microbatches"),
+        ):
+            with self.subTest(request):
+                self.run_ok("opt", model, "--loss=cross_entropy", *request, "-o", "opt.isth")
+                result, report = self.train("opt.isth", data, "--steps=2", "--optimizer=sgd", loss=None)
+                self.assertRegex(result.err, kept)
+                if "--microbatches=4" in request:
+                    self.assertEqual(report["measured_peak_bytes"], whole["measured_peak_bytes"])
+                else:
+                    self.assertLess(report["measured_peak_bytes"], whole["measured_peak_bytes"])
+                if request[0].startswith("--budget"):
+                    budget = int(re.search(rb"budget = (\d+)", self.read("opt.isth"))[1])
+                    self.assertLessEqual(report["arena_bytes"], budget)
+                if "--allow=recompute,chunk" not in request:
+                    self.assertEqual(report["loss"], whole["loss"])
+        # What is asked for now counts.
+        self.run_ok("opt", model, "--loss=cross_entropy", "--budget=75%", "-o", "opt.isth")
+        result, report = self.train("opt.isth", data, "--steps=2", "--optimizer=sgd", "--memory=linear", loss=None)
+        self.assertNotIn("on record", result.err)
+        self.assertEqual(report["measured_peak_bytes"], whole["measured_peak_bytes"])
 
     def test_accuracy_counts_every_example(self):
         """40 tests in batches of 16: the last eight count too. The model's results are the labels."""

@@ -9,6 +9,7 @@
 #include "tools/cli/step.h"
 #include "tools/session/agreement.h"
 #include "tools/train/flags.h"
+#include "tools/train/plan_on_record.h"
 #include "tools/train/run_record.h"
 #include "tools/verbs/verbs.h"
 #include "llvm/ADT/STLExtras.h"
@@ -80,12 +81,12 @@ private:
     if (!g)
       return g.takeError();
     // From here on the graph is in its precision and mode, and differentiated.
-    step_->graph = g->wasPlanned() ? originalOf(*g) : std::move(*g);
     step_->options.precision.reset();
     step_->options.differentiates = false;
     step_->options.step.mode = ModeSource::Rule;
     if (!f_.plan.any())
-      step_->options.plan = PolicyOptions(); // and not the plan in the file
+      planAsOnRecord(*g, step_->options);
+    step_->graph = g->wasPlanned() ? originalOf(*g) : std::move(*g);
     return llvm::Error::success();
   }
 

@@ -1,0 +1,57 @@
+#include "tools/train/plan_on_record.h"
+
+#include "ir/place.h"
+#include "ir/units.h"
+
+namespace isthmus {
+namespace {
+
+Policy policyOnRecord(PlannedBy by) {
+  switch (by) {
+  case PlannedBy::Speed:
+    return Policy::Speed;
+  case PlannedBy::Memory:
+  case PlannedBy::Frontiers:
+    return Policy::Memory;
+  case PlannedBy::Collection:
+    return Policy::Collection;
+  default:
+    return Policy::None;
+  }
+}
+
+Ways waysOf(const Graph &planned) {
+  auto has = [&](StandIn kind) {
+    return planned.countNodes([kind](const Node &n) { return n.is(kind); }) > 0;
+  };
+  Ways ways;
+  ways.invert = has(StandIn::Inverse);
+  ways.fetch = has(StandIn::Transfer);
+  ways.encode = has(StandIn::Encoding);
+  ways.chunk = has(StandIn::Chunk) && Places(planned).isOne(); // stages have no such way
+  return ways;
+}
+
+} // namespace
+
+void planAsOnRecord(const Graph &planned, CompileOptions &o) {
+  const GraphRecord &r = planned.record;
+  const std::string why = "the step has updates, which the plan in the file has not: ";
+  const Policy policy = policyOnRecord(r.policy);
+  if (r.budgetBytes) {
+    o.plan = Budget{Budget::Bytes, *r.budgetBytes};
+    o.ways = waysOf(planned);
+    o.note({why + "it is planned anew within the budget on record, " + bytesText(*r.budgetBytes),
+            {"budget", "", "choose another"}});
+  } else {
+    o.plan = PolicyOptions{policy, {}};
+    if (policy != Policy::None)
+      o.note(why + "it is planned anew, by policy " + plannedByText(r.policy).str());
+    else if (r.policy == PlannedBy::Given || planned.hasClones())
+      o.note({why + "it keeps all activations", {"budget", "", "plan it"}});
+  }
+  if (planned.numReplaced() > 0 && !o.ways.chunk)
+    o.note({why + "it does not run in the file's chunks", {"microbatches", "", "divide it"}});
+}
+
+} // namespace isthmus
