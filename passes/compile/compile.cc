@@ -13,15 +13,6 @@
 
 namespace isthmus {
 
-static bool haveOtherTypes(const Graph &a, const Graph &b) {
-  if (a.numValues() != b.numValues())
-    return true;
-  for (uint32_t i = 0; i < a.numValues(); ++i)
-    if (!(a.type(ValueId(i)) == b.type(ValueId(i))))
-      return true;
-  return false;
-}
-
 llvm::Expected<Graph> prepared(Graph g, const CompileOptions &o) {
   if (g.numReplaced() > 0 && (o.precision || o.step.mode == ModeSource::Eval)) {
     o.note("the graph runs in chunks of its own precision and mode; in another it is whole, and "
@@ -36,8 +27,6 @@ llvm::Expected<Graph> prepared(Graph g, const CompileOptions &o) {
     auto converted = withPrecision(g, *o.precision);
     if (!converted)
       return converted;
-    if (haveOtherTypes(g, *converted)) // the budget was for the values as they were
-      converted->record.budgetBytes.reset();
     g = std::move(*converted);
   }
   if (!o.differentiates)

@@ -212,7 +212,7 @@ private:
       noteCheckpoints(*plan, policy ? policy->policy : Policy::None);
     }
     const GraphRecord &r = out_.graph.record;
-    auto layout = placedAgain(out_.graph, target_, isKept ? r.budgetBytes : std::nullopt);
+    auto layout = placedWithin(out_.graph, target_, isKept ? r.budgetBytes : std::nullopt);
     if (!layout)
       return layout.takeError();
     out_.layout = std::move(*layout);
@@ -384,8 +384,8 @@ llvm::Expected<Compiled> planned(Graph given, const CompileOptions &o, const Tar
   return Planning(std::move(given), o, target).run();
 }
 
-llvm::Expected<Layout> placedAgain(const Graph &g, const Target &target,
-                                   std::optional<int64_t> budgetBytes) {
+llvm::Expected<Layout> placedWithin(const Graph &g, const Target &target,
+                                    std::optional<int64_t> budgetBytes) {
   auto layout = place(g, target);
   for (double effort : {2.0, 10.0}) {
     if (!layout || !budgetBytes || layout->arenaBytes <= *budgetBytes ||

@@ -20,12 +20,12 @@ bool isTooDear(double overhead, std::optional<double> mostAdded);
 // NotWithin, if the plan of these figures does; else success.
 llvm::Error checkAdded(const Figures &f, std::optional<double> mostAdded);
 
-// For a graph that was planned before: the placement of a device's nodes, within the budget if one
-// is found. (The planner may have placed them with more effort than is usual.)
-llvm::Expected<Layout> placedAgain(const Graph &g, const Target &target,
-                                   std::optional<int64_t> budgetBytes);
-// Likewise: notes that it was planned for another target. If its arena, in `f`, exceeds the budget
-// on its record, that is NotWithin or a note, as the options say.
+// The placement of a device's nodes, within the budget if one is found, with more effort than is
+// usual where that is needed: the planner may have placed them so.
+llvm::Expected<Layout> placedWithin(const Graph &g, const Target &target,
+                                    std::optional<int64_t> budgetBytes);
+// For a graph that was planned before: notes that it was planned for another target. If its arena,
+// in `f`, exceeds the budget on its record, that is NotWithin or a note, as the options say.
 llvm::Error checkRecord(const GraphRecord &r, Figures &f, const CompileOptions &o,
                         const Target &target);
 

@@ -251,9 +251,7 @@ private:
     for (Program &p : programsOf(best_->rewritten)) {
       const size_t number = excess.size();
       const int64_t limit = limits.places[number].arenaBytes;
-      auto layout = place(p.graph, target_);
-      if (layout && layout->arenaBytes > limit)
-        layout = place(p.graph, target_, {.enough = limit, .effort = 2});
+      auto layout = placedWithin(p.graph, target_, limit);
       if (!layout)
         return layout.takeError();
       if (const int64_t planned = best_->plans[number].planned.peakBytes;

@@ -123,7 +123,7 @@ private:
       }
     }
     for (Program &p : programsOf(out_.graph)) {
-      auto layout = placedAgain(p.graph, target_, out_.graph.record.budgetBytes);
+      auto layout = placedWithin(p.graph, target_, out_.graph.record.budgetBytes);
       if (!layout)
         return layout.takeError();
       out_.programs.push_back({std::move(p), std::move(*layout)});

@@ -89,6 +89,15 @@ llvm::SmallVector<ValueId, 4> operandsToCast(Rebuilder &r, const Node &n, const 
   return best;
 }
 
+bool haveOtherTypes(const Graph &a, const Graph &b) {
+  if (a.numValues() != b.numValues())
+    return true;
+  for (uint32_t i = 0; i < a.numValues(); ++i)
+    if (!(a.type(ValueId(i)) == b.type(ValueId(i))))
+      return true;
+  return false;
+}
+
 class Conversion {
 public:
   Conversion(const Graph &g, DType to) : g_(g), to_(to), r_(g), needed_(neededNodes(g)) {}
@@ -108,6 +117,8 @@ public:
     Graph out = r_.finish();
     if (hasAdded_ && g_.isRewritten())
       place(out);
+    if (haveOtherTypes(g_, out))
+      out.record.budgetBytes.reset();
     return out;
   }
 

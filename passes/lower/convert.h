@@ -9,7 +9,7 @@ namespace isthmus {
 // Casts between two float types are removed, unless an output, a clone, a mark or an `after` edge
 // refers to them. Results that an op always gives in f32 (statistics) stay f32, and operands that
 // it always takes in f32 are cast. Data is rounded to nearest, through f32 for the 16-bit types, as
-// the cast op does.
+// the cast op does. A budget on record goes where types change: it was for the values as they were.
 //
 // Errors: an op that does not accept the type; data to convert that was not loaded.
 llvm::Expected<Graph> withPrecision(const Graph &g, DType to);
