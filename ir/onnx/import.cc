@@ -396,8 +396,13 @@ llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
   };
   if (isOurs(m) && !p.problems.any()) {
     std::string why;
-    if (auto g = readBack(m, p.data, why))
+    if (auto g = readBack(m, p.data, why)) {
+      if (!options.ties.empty() || !options.untie.empty())
+        return makeError("{0} was written here, and its parameters have one name each, so --tie "
+                         "and --untie have no meaning for it",
+                         m.file);
       return std::move(*g);
+    }
     tell("the file was changed since it was written here (" + why +
          "), so it is read as any other model");
   }

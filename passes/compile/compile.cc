@@ -1,6 +1,7 @@
 #include "passes/compile/compile.h"
 
 #include "ir/check.h"
+#include "ir/units.h"
 #include "ir/verifier.h"
 #include "passes/compile/accurate_inverses.h"
 #include "passes/compile/planning.h"
@@ -27,6 +28,9 @@ llvm::Expected<Graph> prepared(Graph g, const CompileOptions &o) {
     auto converted = withPrecision(g, *o.precision);
     if (!converted)
       return converted;
+    if (g.record.budgetBytes && !converted->record.budgetBytes)
+      o.note("the budget on record, " + bytesText(*g.record.budgetBytes) +
+             ", was for another precision, so the plan is not held to it");
     g = std::move(*converted);
   }
   if (!o.differentiates)

@@ -76,6 +76,7 @@ private:
     }
     if (!chunked_)
       return llvm::Error::success();
+    noteLostPlan(given_, o_);
     auto whole = extractProblem(out_.original, target_);
     if (!whole)
       return whole.takeError();
@@ -152,7 +153,7 @@ private:
       stopClock();
       if (out_.wasInterrupted)
         return interruptedBefore(figures(), most.bytes);
-      return most.isOfMemory ? memoryNotMet() : budgetNotMet(figures(), most.bytes);
+      return most.isOfMemory ? memoryNotMet() : budgetNotMetAt(figures(), most.bytes, o_.mostAdded);
     }
     setFigures(baseline, found->plan.planned);
     setBound(figures(), found->plan);
@@ -296,7 +297,7 @@ private:
     if (f.arenaBytes <= most.bytes)
       return llvm::Error::success();
     if (most.smallest)
-      return most.isOfMemory ? memoryNotMet() : budgetNotMet(f, most.bytes);
+      return most.isOfMemory ? memoryNotMet() : budgetNotMetAt(f, most.bytes, o_.mostAdded);
     Diag d = makeDiag("a memory limit of {0} ({1} bytes) cannot be met by the policy: parameters "
                       "and inputs, which are always live, take {2}, and the arena {3}",
                       bytesText(*o_.memoryLimitBytes), *o_.memoryLimitBytes,
@@ -420,7 +421,20 @@ llvm::Error checkRecord(const GraphRecord &r, Figures &f, const CompileOptions &
   return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
 }
 
+void noteLostPlan(const Graph &given, const CompileOptions &o) {
+  if (!given.isRewritten() || !std::holds_alternative<AsItIs>(o.plan))
+    return;
+  const std::optional<int64_t> budget = given.record.budgetBytes;
+  o.note({"the step is divided anew, without the plan in the file" +
+              (budget ? ", which was within " + bytesText(*budget) : ""),
+          {"budget", budget ? std::to_string(*budget) : "", ""}});
+}
+
 llvm::Error budgetNotMet(const Figures &f, int64_t budget) {
+  return budgetNotMetAt(f, budget, std::nullopt);
+}
+
+llvm::Error budgetNotMetAt(const Figures &f, int64_t budget, std::optional<double> mostAdded) {
   const int64_t smallest = *f.smallestBudgetBytes, bound = *f.lowerBoundBytes;
   Diag d = makeDiag(
       "a budget of {0} ({1} bytes) cannot be met: the smallest that was found is {2} "
@@ -433,6 +447,8 @@ llvm::Error budgetNotMet(const Figures &f, int64_t budget) {
           ? llvm::formatv(" ({0:F1} % less)", 100 * (1 - double(bound) / double(smallest))).str()
           : "");
   d.remedies = {{"budget", std::to_string(smallest), ""}, {"effort", "", "search longer"}};
+  if (isTooDear(f.smallestBudgetOverhead.value_or(0), mostAdded))
+    d.remedies.front() = {"budget", "min", "search for the smallest arena at that price"};
   noteKnee(d, f);
   return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
 }

@@ -29,6 +29,13 @@ llvm::Expected<Layout> placedWithin(const Graph &g, const Target &target,
 llvm::Error checkRecord(const GraphRecord &r, Figures &f, const CompileOptions &o,
                         const Target &target);
 
+// As budgetNotMet; the remedy suits the limit on the added cost.
+llvm::Error budgetNotMetAt(const Figures &f, int64_t budgetBytes, std::optional<double> mostAdded);
+
+// Notes that the plan of the given graph is lost, because the step is divided anew, if the choice
+// of the plan is AsItIs and so does not say so itself.
+void noteLostPlan(const Graph &given, const CompileOptions &o);
+
 // Sets the numbers of nodes of each kind that `g` has.
 void countNodes(Figures &f, const Graph &g);
 

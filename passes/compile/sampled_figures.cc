@@ -206,7 +206,7 @@ private:
     }
     if (llvm::Error e = memoryNotMet(limits_, leastOf_, f))
       return e;
-    return budgetNotMet(f, limits_.largest());
+    return budgetNotMetAt(f, limits_.largest(), o_.mostAdded);
   }
 
   Figures figures() const {

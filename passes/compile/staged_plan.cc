@@ -363,7 +363,7 @@ private:
     }
     if (llvm::Error e = memoryNotMet(limits, leastOf_, f))
       return e;
-    return budgetNotMet(f, limits.largest());
+    return budgetNotMetAt(f, limits.largest(), o_.mostAdded);
   }
 
   const DividedStep &step_;

@@ -29,6 +29,7 @@ public:
       return e;
     if (keepsGiven())
       return asItIs();
+    noteLostPlan(given_, o_);
     out_.original = withoutDeadNodes(originalOf(given_));
     if (isOnlySimulated(out_.original, o_)) {
       auto figures = fitting(
@@ -72,8 +73,34 @@ private:
   }
 
   bool keepsGiven() const {
-    return !o_.stages && hasMessages(given_) && std::holds_alternative<AsItIs>(o_.plan) &&
-           !o_.memoryLimitBytes && o_.microBatches < 2;
+    return hasMessages(given_) && std::holds_alternative<AsItIs>(o_.plan) && !o_.memoryLimitBytes &&
+           o_.microBatches < 2 && (!o_.stages || asksForDevicesAlone());
+  }
+
+  // Whether the request says no more than on which devices the given stages run.
+  bool asksForDevicesAlone() const {
+    const size_t count = s_.machine.devices.size();
+    return count == Places(given_).count() && (s_.stages == 0 || s_.stages == count) &&
+           s_.shares.empty() && s_.ends.empty() && !s_.order && !s_.checkpoint;
+  }
+
+  // Moves the given stages to the devices of the request, unless they are those.
+  void moveToDevices() {
+    const Places places(given_);
+    const std::vector<Machine::Device> &devices = s_.machine.devices;
+    if (devices.empty() || llvm::all_of(devices, [&](const Machine::Device &d) {
+          return places.find(d.name).has_value();
+        }))
+      return;
+    for (uint32_t i = 0; i < given_.numNodes(); ++i) {
+      Node &n = given_.editNode(NodeId(i));
+      n.device = devices[places.of(NodeId(i))].name;
+      if (!n.op->isMessage())
+        continue;
+      const char *end = n.op->is(kSend) ? "to" : "from";
+      if (const auto place = places.find(n.attrs.getString(end)))
+        n.attrs.set(end, devices[*place].name);
+    }
   }
 
   // --- A cut that fits the devices' memory
@@ -104,6 +131,7 @@ private:
 
   // Keeps a graph that was planned over devices.
   llvm::Expected<Compiled> asItIs() {
+    moveToDevices();
     out_.original = withoutDeadNodes(originalOf(given_));
     out_.graph = std::move(given_);
     out_.figures.policyUsed = out_.graph.record.policy;

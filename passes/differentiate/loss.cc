@@ -70,17 +70,30 @@ ValueId huber(Builder &b, ValueId y, ValueId t) {
   return b.create("mul", {c, b.create("sub", {error, half}, {}, "loss.rest")}, {}, "loss.each");
 }
 
-// -(t log y + (1 - t) log(1 - y)). Logarithms are at least -100, as in PyTorch.
-ValueId binaryCrossEntropy(Builder &b, ValueId y, ValueId t) {
-  auto logarithm = [&](ValueId v) {
-    return b.create("clamp", {b.create("log", {v}, {}, "loss.log")}, {{"min", -100.0}},
-                    "loss.bounded");
+// The logarithm of a probability as PyTorch's binary_cross_entropy has it: at least -100, and with
+// a slope of at most 1e12, so that gradients at zero are finite. Its slope is that of log(max(v,
+// 1e-12)), whose difference from the logarithm counts as a constant.
+ValueId logOfProbability(Builder &b, ValueId v) {
+  const double least = b.type(v).dtype == DType::F16 ? 0x1p-14 : 1e-12; // the least normal f16
+  auto stop = [&](ValueId x) { return b.create("stop_gradient", {x}, {}, "loss.constant"); };
+  auto clamp = [&](ValueId x, double min) {
+    return b.create("clamp", {x}, {{"min", min}}, "loss.bounded");
   };
+  const ValueId raise = stop(b.create("sub", {clamp(v, least), v}, {}, "loss.raise"));
+  const ValueId raised =
+      b.create("log", {b.create("add", {v, raise}, {}, "loss.raised")}, {}, "loss.log");
+  const ValueId log = clamp(b.create("log", {v}, {}, "loss.log"), -100);
+  return b.create("add", {raised, stop(b.create("sub", {log, raised}, {}, "loss.rest"))}, {},
+                  "loss.bounded_log");
+}
+
+// -(t log y + (1 - t) log(1 - y)).
+ValueId binaryCrossEntropy(Builder &b, ValueId y, ValueId t) {
   Attrs oneLess{{"scale", -1.0}, {"shift", 1.0}};
-  ValueId yes = b.create("mul", {t, logarithm(y)}, {}, "loss.yes");
+  ValueId yes = b.create("mul", {t, logOfProbability(b, y)}, {}, "loss.yes");
   ValueId not_y = b.create("affine", {y}, oneLess, "loss.not_y");
   ValueId not_t = b.create("affine", {t}, oneLess, "loss.not_t");
-  ValueId no = b.create("mul", {not_t, logarithm(not_y)}, {}, "loss.no");
+  ValueId no = b.create("mul", {not_t, logOfProbability(b, not_y)}, {}, "loss.no");
   return b.create("neg", {b.create("add", {yes, no}, {}, "loss.log_likelihood")}, {}, "loss.each");
 }
 

@@ -229,6 +229,14 @@ class Runs(command.TestCase):
         self.assert_same_bits(second, by_hand)
         self.assert_same_bits(same.run(feeds), same.run())
 
+    def test_steps_that_keep_what_they_update(self):
+        """Parameters too, and by the outputs' roles: an output may be called as the next value of a state is."""
+        session = isthmus.Session(isthmus.Graph.from_text(COUNTS), keeps_state=True)
+        for step in range(1, 4):
+            out = session.run()
+            self.assertEqual({name: float(value) for name, value in out.items()}, {"state.n": 7, "n.next": step, "w.next": 2**step})
+        self.assertEqual({t.name: t.next_of for t in session.outputs}, {"state.n": None, "n.next": "n", "w.next": "w"})
+
     def test_random_draws_differ_between_steps_that_keep_state_alone(self):
         graph = isthmus.Graph.from_text(DROPPED)
         kept, same = isthmus.Session(graph, seed=1, keeps_state=True), isthmus.Session(graph, seed=1)
@@ -329,6 +337,19 @@ graph @small {
   %p = gather(%w, %labels) {axis = 0}
   output %y
   output %p
+}
+"""
+COUNTS = """isthmus 2
+graph @counts {
+  param %w : f32[] = fill {value = 1}
+  state %n : f32[] = fill {value = 0}
+  const %seven : f32[] = fill {value = 7}
+  %"state.n" = abs(%seven)
+  %"n.next" = affine(%n) {shift = 1}
+  %"w.next" = affine(%w) {scale = 2}
+  output %"state.n"
+  output %"n.next" next(%n)
+  output %"w.next" next(%w)
 }
 """
 DROPPED = """isthmus 2

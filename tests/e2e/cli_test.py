@@ -338,6 +338,19 @@ class Inputs(Case):
         self.assertEqual(names, {"a_b.npy": "a/b", "a_b.2.npy": "a:b", "a_b.3.npy": "a_b"})
         self.assertEqual(read_npy(self.path("outputs/a_b.2.npy"))[2], (3.0, 0.0))
         self.assertEqual(read_npy(self.path("outputs/a_b.3.npy"))[2], (3.0, 0.0))
+        # A file that is called as one input is may be another one's, where that one has its own.
+        self.write("d.isth", 'isthmus 2\ngraph @g {\n  input %"a/b" : f32[1]\n  input %a_b : f32[1]\n  %y = sub(%"a/b", %a_b)\n  output %y\n}\n')
+        self.write("both/a_b.npy", npy("f32", (1,), [10.0]))
+        self.write("both/a_b.2.npy", npy("f32", (1,), [3.0]))
+        self.write("one/a_b.npy", npy("f32", (1,), [10.0]))
+        self.write("exact/a_b.npy", npy("f32", (1,), [10.0]))
+        self.write("exact/a/b.npy", npy("f32", (1,), [3.0]))
+        drawn = {}
+        for folder in "both", "one", "exact":
+            self.outputs("d.isth", f"--inputs={folder}", "--seed=1")
+            drawn[folder] = read_npy(self.path("outputs/y.npy"))[2][0]
+        self.assertEqual((drawn["both"], drawn["exact"]), (7.0, -7.0))
+        self.assertNotEqual(drawn["one"], 0, "one file for two inputs")
 
     def test_precision_of_a_step(self):
         """A step that is differentiated already, in whatever precision, is converted; a loss's gradient stays f32 beside 16 bits."""

@@ -66,6 +66,14 @@ class MaxAdded(Case):
                 self.assertIn("a plan that adds 0.0 % of the step's cost at most was not found", refused.err)
                 self.assertIn("--max-added=", refused.err)
 
+    def test_the_advice_for_a_budget_below_the_price(self):
+        """The smallest budget that was found is at any price, so it is not what to give."""
+        refused = self.opt("--budget=1", "--max-added=1%")
+        self.assertEqual(refused.code, 3, refused)
+        self.assertIn("search for the smallest arena at that price with --budget=min", refused.err)
+        self.assertEqual(self.opt("--budget=min", "--max-added=1%").code, 0)
+        self.assertRegex(self.opt("--budget=1").err, r"give --budget=\d+")
+
     def test_usage(self):
         for text in "50", "2GiB", "min", "-1%", "lots":
             with self.subTest(text):

@@ -89,6 +89,9 @@ class Parameters(Meaning):
                    "run", "m.onnx", "--loss=mean", "--untie=embed")
         self.isth("input %x : f32[2]", "%y = relu(%x) : f32[2]", "output %y")
         self.fails(2, ["every parameter has one name"], "run", "m.isth", "--untie=x")
+        self.run_ok("import", "m.onnx", "-o", "ours.onnx")
+        for option in "--untie=onnx::MatMul_9", "--tie=embed.weight,logit_scale":
+            self.fails(1, ["ours.onnx was written here", "have no meaning for it"], "run", "ours.onnx", "--loss=mean", option)
 
 
 class NoGradient(Meaning):

@@ -230,6 +230,27 @@ class Files(Stages):
         self.assertEqual(again["predicted_peak_bytes"], once["predicted_peak_bytes"])
         self.run_ok("verify", model, "q.isth", LOSS, ONE)
 
+    def test_a_pipelined_file_moves_to_other_devices(self):
+        """With its micro-batches, its order and what it recomputes."""
+        model = self.net("gpt2")
+        for kind in "gpu", "cpu":
+            devices = [{"name": f"{kind}:0", "speed": 2}, {"name": f"{kind}:1"}]
+            self.write(f"{kind}.json", json.dumps({"schema": "isthmus.machine/1", "devices": devices}))
+            self.run_ok("opt", model, LOSS, ONE, f"--machine={kind}.json", "--microbatches=4", "--checkpoint=always", "--schedule=1f1b",
+                        "-o", f"{kind}.isth")
+        self.assertIn("--devices", self.fails_with(5, "run", "gpu.isth", ONE).err)
+        moved, got = self.run_into("moved", "gpu.isth", "--devices=cpu:0,cpu:1")
+        again, want = self.run_into("here", "cpu.isth")
+        self.assertEqual(moved["clones"], again["clones"])
+        self.assert_bits(got, want)
+        shown = self.run_ok("explain", "gpu.isth", ONE, "--machine=gpu.json")
+        self.assertNotIn("divided anew", shown.err)
+        # Any other request divides it anew, and says so.
+        for request in "--schedule=gpipe", "--microbatches=2", "--checkpoint=never":
+            with self.subTest(request):
+                told = self.run_ok("run", "cpu.isth", ONE, request).err
+                self.assertIn("the step is divided anew, without the plan in the file", told)
+
     def test_planned_twice_is_planned_once(self):
         """Also where losses take another form for micro-batches, and where a step in pipeline order has another order than its source."""
         nets = {"mlp": self.net("mlp"), "resnet": self.net("resnet", "resnet", "--depth=8", "--width=4", "--batch=4")}

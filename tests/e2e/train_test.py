@@ -144,10 +144,10 @@ class Learning(TrainCase):
         model, data = self.classifier(), self.digits()
         whole = self.train(model, data, "--steps=2", "--optimizer=sgd")[1]
         for request, kept in (
-            (("--budget=75%",), r"planned anew within the budget on record, [\d.]+ MiB; choose another with --budget"),
-            (("--budget=60%", "--allow=recompute,chunk", "--effort=0.2"), "planned anew within the budget on record"),
-            (("--policy=memory",), "planned anew, by policy memory"),
-            (("--microbatches=4",), "does not run in the file's chunks; divide it with --microbatches"),
+            (("--budget=75%",), r"planned anew with its updates: within the budget on record, [\d.]+ MiB; choose another with --budget"),
+            (("--budget=60%", "--allow=recompute,chunk", "--effort=0.2"), "planned anew with its updates: within the budget on record"),
+            (("--policy=memory",), "with its updates: by policy memory"),
+            (("--microbatches=4",), "with its updates: not in the file's chunks; divide it with --microbatches"),
         ):
             with self.subTest(request):
                 self.run_ok("opt", model, "--loss=cross_entropy", *request, "-o", "opt.isth")
@@ -209,6 +209,8 @@ class Learning(TrainCase):
         self.assertEqual(report["measured_peak_bytes"], report["predicted_peak_bytes"])
         self.assertIsNone(report["loss"])
         self.assertIn("measured peak", result.err)
+        refused = self.train(self.net(), self.data(), "--device=counting", "--save=w.safetensors", code=2)[0]
+        self.assertIn("--save needs a device that computes, and 'counting' only counts", refused.err)
 
 
 class Likelihood(TrainCase):

@@ -90,6 +90,24 @@ TEST_P(Loss, IsTheMeanOfItsFormula) {
   }
 }
 
+// The slope of a logarithm is at most 1e12, and the logarithm at least -100, as in PyTorch: at
+// probabilities of 0 and 1, and below the least f32 that is normal, gradients are finite.
+TEST(LossOf, ProbabilitiesThatAreCertain) {
+  Graph g;
+  const std::vector<double> y{0, 1, 0, 1, 1e-40, 0.25}, t{1, 0, 0, 1, 1, 1};
+  ValueId v = llvm::cantFail(g.addInput(InputKind::Input, "y", Type(DType::F32, {6})));
+  g.addOutput(v);
+  ValueId loss = llvm::cantFail(attachLoss(g, named("bce")));
+  auto grads = llvm::cantFail(gradients(g, {loss}, {v}));
+  setOutputs(g, {loss, grads[0]});
+  std::vector<double> gradient;
+  const double tiny = -std::log(double(float(1e-40)));
+  EXPECT_NEAR(interpreted(g, {y, t}, &gradient), (200 + tiny - std::log(0.25)) / 6, 1e-4);
+  const std::vector<double> want{-1e12, 1e12, 1, -1, -1e12, -4};
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_NEAR(gradient[i], want[i] / 6, 1e-6 * std::fabs(want[i])) << i;
+}
+
 Graph twoOutputs() {
   Graph g;
   for (const char *name : {"first", "second"})

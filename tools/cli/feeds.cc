@@ -111,10 +111,20 @@ llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const GivenInputs
   for (const auto &[name, each] : given)
     if (!each.mayBeUnused && !known.count(name))
       return makeError("'{0}' names no input of the graph{1}", each.from, didYouMean(name, names));
+  // The file of one input may be called like another input. That one's own file tells that it is.
+  auto isFromItsFile = [&](size_t i) { return names[i] != files[i] && given.count(files[i]); };
+  auto find = [&](size_t i) -> const Given * {
+    const size_t namesake = size_t(llvm::find(names, files[i]) - names.begin());
+    if (isFromItsFile(i) && llvm::is_contained(files, names[i]))
+      return &given.at(files[i]);
+    if (namesake < names.size() && namesake != i && !isFromItsFile(namesake))
+      return givenFor(given, names[i], names[i]);
+    return givenFor(given, names[i], files[i]);
+  };
   std::vector<Tensor> out;
   for (size_t i = 0; i < files.size(); ++i) {
     const Input &input = g.inputs()[i];
-    const Given *found = givenFor(given, names[i], files[i]);
+    const Given *found = find(i);
     auto t = found ? asInput(g, input, *found) : defaultInput(g, input, seed);
     if (!t)
       return t.takeError();

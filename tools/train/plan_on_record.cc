@@ -20,6 +20,10 @@ Policy policyOnRecord(PlannedBy by) {
   }
 }
 
+bool hasMarks(const Graph &g) {
+  return g.countNodes([](const Node &n) { return n.hasMark(kCheckpointMark); }) > 0;
+}
+
 Ways waysOf(const Graph &planned) {
   auto has = [&](StandIn kind) {
     return planned.countNodes([kind](const Node &n) { return n.is(kind); }) > 0;
@@ -36,22 +40,24 @@ Ways waysOf(const Graph &planned) {
 
 void planAsOnRecord(const Graph &planned, CompileOptions &o) {
   const GraphRecord &r = planned.record;
-  const std::string why = "the step has updates, which the plan in the file has not: ";
-  const Policy policy = policyOnRecord(r.policy);
+  const std::string why = "the step is planned anew with its updates: ";
+  Policy policy = policyOnRecord(r.policy);
+  if (policy == Policy::Collection && !hasMarks(planned))
+    policy = Policy::None; // the list of names is not on record
   if (r.budgetBytes) {
     o.plan = Budget{Budget::Bytes, *r.budgetBytes};
     o.ways = waysOf(planned);
-    o.note({why + "it is planned anew within the budget on record, " + bytesText(*r.budgetBytes),
+    o.note({why + "within the budget on record, " + bytesText(*r.budgetBytes),
             {"budget", "", "choose another"}});
   } else {
     o.plan = PolicyOptions{policy, {}};
     if (policy != Policy::None)
-      o.note(why + "it is planned anew, by policy " + plannedByText(r.policy).str());
-    else if (r.policy == PlannedBy::Given || planned.hasClones())
+      o.note(why + "by policy " + plannedByText(r.policy).str());
+    else if (planned.hasClones())
       o.note({why + "it keeps all activations", {"budget", "", "plan it"}});
   }
   if (planned.numReplaced() > 0 && !o.ways.chunk)
-    o.note({why + "it does not run in the file's chunks", {"microbatches", "", "divide it"}});
+    o.note({why + "not in the file's chunks", {"microbatches", "", "divide it"}});
 }
 
 } // namespace isthmus

@@ -42,7 +42,13 @@ std::string inversesIn(const Compiled &step) {
   return step.figures.inversions ? digestOf(step.graph) : "none";
 }
 
-// Sums over chunks round otherwise than one over all.
+// Sums over chunks round otherwise than one over all. Also chunks and micro-batches that nobody
+// asked for by name.
+std::string chunksIn(const Compiled &step) {
+  const int64_t count = step.figures.chunks;
+  return count ? std::to_string(count) + " nodes" : "none";
+}
+
 std::string chunksIn(llvm::ArrayRef<ChunkRequest> chunks) {
   std::string text;
   for (const ChunkRequest &c : chunks)
@@ -101,6 +107,7 @@ RunRecord recordOf(const TrainFlags &f, const RunParts &parts) {
       {"the target", parts.step.graph.record.target},
       {"the layout", parts.step.graph.record.channelsLast ? "channels-last" : "the model's"},
       {"the plan's inverses", inversesIn(parts.step)},
+      {"the plan's chunks", chunksIn(parts.step)},
   };
 }
 

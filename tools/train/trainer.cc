@@ -41,8 +41,8 @@ llvm::Expected<double> Trainer::step(const RunState &state, Shuffle &shuffle) {
     return failed;
   const double rate = o_.rate.at(state.step);
   if (llvm::Error failed = session_.feed(rate_, Tensor::make(c_.graph.type(rate_), [&](char *to) {
-                                     setElement(DType::F64, to, 0, rate);
-                                   })))
+                                           setElement(DType::F64, to, 0, rate);
+                                         })))
     return failed;
   if (llvm::Error failed = session_.step(uint64_t(state.step)))
     return failed;

@@ -76,6 +76,8 @@ private:
     if (!step)
       return step.takeError();
     step_ = std::move(*step);
+    if (!device().computes() && !f_.save.empty())
+      return usageError("--save needs a device that computes, and '{0}' only counts", f_.device);
     modelDigest_ = digestOf(originalOf(step_->graph));
     auto g = prepared(std::move(step_->graph), step_->options);
     if (!g)

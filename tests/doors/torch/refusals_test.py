@@ -93,6 +93,18 @@ class Refusals(unittest.TestCase):
         told = float(re.search(r"([\d.]+) MiB are results of aten\.addmm in blocks\.\d\.\d and its like, .*\(MUST_SAVE\)", text).group(1))
         self.assertIn(told, (2.0, 3.0, 4.0), "the first layer of each of four blocks makes 1 MiB")
 
+    def test_gradients_within_the_function_are_told(self):
+        def gradients(parameters, x):
+            return torch.func.grad(lambda p: torch.func.functional_call(model, p, (x,)).square().mean())(parameters)
+
+        model, x = nn.Linear(8, 8), torch.randn(4, 8)
+        parameters = {name: p.detach() for name, p in model.named_parameters()}
+        isthmus.torch.reset()
+        with self.assertWarnsRegex(UserWarning, "takes gradients by torch.func.grad .* nothing of it is planned, .* a budget of 1KiB is not kept"):
+            found = torch.compile(gradients, backend="isthmus", options={"budget": "1KiB"})(parameters, x)
+        wanted = gradients(parameters, x)
+        self.assertTrue(all(torch.equal(found[name], wanted[name]) for name in wanted))
+
     def test_an_op_that_needs_more_than_the_budget_is_named(self):
         text = refused(Blocks(), torch.randn(1024, WIDTH), budget="256KiB")
         op, size = re.search(r"; (aten\.\w+ in blocks\.\d\.\d) needs ([\d.]+) MiB by itself, which is more than the budget", text).groups()

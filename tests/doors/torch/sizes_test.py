@@ -26,6 +26,21 @@ torch.set_num_threads(1)
 WIDTH, MIB = 64, 1 << 20
 
 
+class Jagged(unittest.TestCase):
+    def test_rows_of_any_length_in_one_tensor(self):
+        """The length of a jagged tensor has a symbol, and no hint that is a number."""
+        model = nn.Linear(WIDTH, WIDTH)
+        rows = torch.nested.nested_tensor([torch.randn(30, WIDTH), torch.randn(7, WIDTH)], layout=torch.jagged)
+        gradients = []
+        for options in {"backend": "aot_eager"}, {"backend": "isthmus", "options": {"budget": "100%"}}:
+            model.zero_grad()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                torch.compile(lambda x: model(x), **options)(rows).values().square().mean().backward()
+            gradients.append(model.weight.grad)
+        self.assertTrue(torch.equal(*gradients))
+
+
 class Texts(nn.Module):
     """A model of texts of any length. It returns its loss, in one graph or, with a break, in two; or what a loss outside is computed of."""
 

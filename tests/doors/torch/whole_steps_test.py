@@ -418,6 +418,20 @@ class WholeSteps(unittest.TestCase):
             loss.backward()
         self.assertFalse(torch.autograd._profiler_enabled())
 
+    def test_nothing_is_left_running_after_what_is_no_step(self):
+        """A forward whose results the program drops, as of a validation, and an optimizer's step that is compiled by itself."""
+        training = Training(Model, whole, "100%")
+        model = nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), torch.tensor(1e-3))
+        update = torch.compile(lambda: optimizer.step(), backend="isthmus", options={"budget": "100%"})
+        for step in range(8):
+            training.step()
+            for ran in (lambda: training.call(training.x).item()), update:
+                model(torch.ones(4)).sum().backward()
+                ran()
+                self.assertFalse(torch.autograd._profiler_enabled(), step)
+                self.assertTrue(gc.isenabled(), step)
+
     def test_a_measured_peak_may_be_of_many_steps(self):
         isthmus.torch.reset()
         torch.compiler.reset()

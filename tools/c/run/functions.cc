@@ -37,12 +37,13 @@ namespace {
 // Descriptions of inputs or outputs, in the form of isthmus_run.h.
 class Tensors {
 public:
-  void add(const Graph &g, ValueId v, int32_t kind) {
+  void add(const Graph &g, ValueId v, int32_t kind, OutputRole role = {}) {
     const Type &type = g.type(v);
     const std::string &name = names_.emplace_back(g.valueName(v).str());
     const std::vector<int64_t> &sizes = sizes_.emplace_back(type.dims.begin(), type.dims.end());
     all_.push_back({name.c_str(), kind, int32_t(type.dtype), int32_t(type.rank()), sizes.data(),
-                    type.bytes()});
+                    type.bytes(),
+                    role.kind == OutputKind::NextState ? g.valueName(role.of).data() : nullptr});
   }
   llvm::ArrayRef<isthmus_run_tensor> all() const { return all_; }
   std::optional<size_t> find(llvm::StringRef name) const {
@@ -70,8 +71,8 @@ struct isthmus_run_session {
     const Graph &graph = session.graph();
     for (const Input &i : graph.inputs())
       inputs.add(graph, i.value, int32_t(i.kind));
-    for (ValueId v : graph.outputs())
-      outputs.add(graph, v, ISTHMUS_RUN_OUTPUT);
+    for (size_t i = 0; i < graph.outputs().size(); ++i)
+      outputs.add(graph, graph.outputs()[i], ISTHMUS_RUN_OUTPUT, graph.role(i));
   }
 };
 

@@ -29,7 +29,7 @@ extern "C" {
 #define ISTHMUS_RUN_API __attribute__((visibility("default")))
 
 /* See ISTHMUS_ABI_VERSION. */
-#define ISTHMUS_RUN_ABI_VERSION 2
+#define ISTHMUS_RUN_ABI_VERSION 3
 ISTHMUS_RUN_API int32_t isthmus_run_abi_version(void);
 ISTHMUS_RUN_API const char *isthmus_run_version(void);
 
@@ -89,7 +89,7 @@ typedef enum {
 typedef enum {
   ISTHMUS_RUN_INPUT = 0,
   ISTHMUS_RUN_PARAM = 1, /* learned */
-  ISTHMUS_RUN_STATE = 2, /* carried from step to step by the caller: output `state.NAME` */
+  ISTHMUS_RUN_STATE = 2, /* carried from step to step by the caller: see next_of */
   ISTHMUS_RUN_CONST = 3,
   ISTHMUS_RUN_OUTPUT = 4
 } isthmus_run_kind;
@@ -99,6 +99,8 @@ typedef struct {
   int32_t kind, dtype, rank;
   const int64_t *sizes; /* `rank` of them */
   int64_t bytes;
+  const char *next_of; /* of an output: the param or state whose value for the next step it is, or
+                          null */
 } isthmus_run_tensor;
 
 /* Listed in the graph's order. The session owns them, and may not be null. */

@@ -28,6 +28,7 @@ class TensorInfo(ctypes.Structure):
         ("rank", c_int32),
         ("sizes", POINTER(c_int64)),
         ("bytes", c_int64),
+        ("next_of", c_char_p),
     ]
 
 
@@ -48,7 +49,7 @@ def _library() -> SharedLibrary:
         "libisthmus_run.so",
         "ISTHMUS_RUN_LIBRARY",
         "isthmus_run_",
-        2,
+        3,
         {
             "open": [c_char_p, POINTER(Options), OUT],
             "set": [Handle, c_char_p, c_int32, c_int32, POINTER(c_int64), c_void_p],

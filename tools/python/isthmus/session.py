@@ -45,6 +45,8 @@ class Tensor:
     dtype: str
     """"f32", "f64", "bf16", "f16", "i32", "i64", "u8" or "bool"."""
     shape: tuple[int, ...]
+    next_of: str | None = None
+    """Of an output: the parameter or state whose value for the next step it is."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,8 @@ class RunFigures:
 class Session:
     """A graph, the contents of its inputs, and the memory in which it runs, for running it more than once.
 
-    An input keeps the array that `set` gave it. With `keeps_state`, each step starts with the states (such as running averages) that the
-    previous step left, and draws other random numbers; without it, all steps are the same.
+    An input keeps the array that `set` gave it. With `keeps_state`, each step starts with the states (such as running averages) and the updated
+    parameters that the previous step left, and draws other random numbers; without it, all steps are the same.
     """
 
     def __init__(self, graph: Runnable, *, seed: int = 0, threads: int = 0, keeps_state: bool = False, lowers: bool = False) -> None:
@@ -108,10 +110,9 @@ class Session:
             for tensor in self.outputs:
                 outputs[tensor.name] = _fetched(self._handle, tensor, numpy)
             if self._keeps_state:
-                for tensor in self.inputs:
-                    after = outputs.get(f"state.{tensor.name}")
-                    if tensor.kind == "state" and after is not None:
-                        self._set(tensor.name, after)
+                for tensor in self.outputs:
+                    if tensor.next_of is not None:
+                        self._set(tensor.next_of, outputs[tensor.name])
             self._steps += 1
             return outputs
 
@@ -163,9 +164,13 @@ def _fetched(handle: Any, tensor: Tensor, numpy: Any) -> numpy.ndarray:
 
 def _tensors(handle: Any, function: str) -> list[Tensor]:
     return [
-        Tensor(t.name.decode("utf-8", "surrogateescape"), _KINDS[t.kind], _DTYPES[t.dtype], tuple(t.sizes[: t.rank]))
+        Tensor(_decoded(t.name), _KINDS[t.kind], _DTYPES[t.dtype], tuple(t.sizes[: t.rank]), _decoded(t.next_of) if t.next_of else None)
         for t in _library.tensors(function, handle)
     ]
+
+
+def _decoded(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
 
 
 def _within(number: SupportsIndex, what: str, end: int) -> int:

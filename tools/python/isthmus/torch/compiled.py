@@ -103,6 +103,8 @@ class Compiled:
         # The graph will share the budget with other graphs.
         self.has_others = bool(self._ends or hooks.buckets_follow() or self._steps.has_others)
         self.first, made = self._made(_ByItself(self, True, self.has_others), gm, inputs)
+        if self.part is None and hooks.takes_gradients(gm):
+            self._steps.note_unplanned()
         self._of_code = made.learned.of_code
         self._chunks = None if made.made is None else made.made.chunks
         if self._hints and made.made is not None:
@@ -123,7 +125,10 @@ class Compiled:
 
     def __call__(self, *arguments: Any) -> Any:
         if self.part is None or hooks.is_tried_out(arguments):
-            return self.first(*arguments)
+            results = self.first(*arguments)
+            if self.part is None:
+                self._steps.ran_by_itself(results)
+            return results
         if self._steps.options.left_bytes != self._left_bytes:
             self._keep_within(self._steps.options.left_bytes or 0)
         if self._hints:

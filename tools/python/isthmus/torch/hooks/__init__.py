@@ -50,7 +50,7 @@ from .optimizers import has_optimizer_in_backward, is_leaf_of_program, is_traced
 from .overlaps import refuse_overlapping_writes  # noqa: E402
 from .pipelines import around_pipelines, running_pipeline  # noqa: E402
 from .ranks import buckets_follow, drops_late, is_under_ddp, store_of_ranks  # noqa: E402
-from .regions import Region, break_after, compilation, hints_of, is_tried_out, ranges_of  # noqa: E402
+from .regions import Region, break_after, compilation, hints_of, is_tried_out, ranges_of, takes_gradients  # noqa: E402
 from .symbols import has_backed_sizes, most_of, most_within, note_bounds, sized, taking_sizes, value_of  # noqa: E402
 from .timelines import Timeline, TimelineOnGpu, end_profile_if_over, timeline  # noqa: E402
 from .tracing import Traced, fake_mode, joint_graph  # noqa: E402
@@ -119,6 +119,7 @@ __all__ = [
     "state_like",
     "storage_id",
     "store_of_ranks",
+    "takes_gradients",
     "taking_sizes",
     "tangents",
     "timeline",

@@ -106,7 +106,13 @@ def break_after(gm: fx.GraphModule) -> str:
 
 def hints_of(inputs: Sequence[Any]) -> dict[int, tuple[str, int]]:
     """Returns, by position, the name and the hint of each input that is a symbolic size. The hint is the size in the call that is compiled."""
-    return {k: (str(i), int(i.node.hint)) for k, i in enumerate(inputs) if isinstance(i, torch.SymInt) and i.node.has_hint()}
+    sizes = {k: i for k, i in enumerate(inputs) if isinstance(i, torch.SymInt) and i.node.has_hint() and not i.node.is_nested_int()}
+    return {k: (str(i), int(i.node.hint)) for k, i in sizes.items()}
+
+
+def takes_gradients(gm: fx.GraphModule) -> bool:
+    """Returns True if a traced function takes gradients itself, by torch.func."""
+    return any(getattr(n.target, "__name__", "") == "_grad_increment_nesting" for m in gm.modules() if isinstance(m, fx.GraphModule) for n in m.graph.nodes)
 
 
 def ranges_of(

@@ -30,13 +30,15 @@ class Peak:
     fixed: int = 0
     """What of the forward waits for a later reader and may not be recomputed."""
     fixed_op: str = ""
-    """The name of the op with the largest of these results."""
+    """The name of the op with the largest of these results; "" for one that stands for ops outside of the graphs."""
 
     def __str__(self) -> str:
         parts = []
         if self.gradients >= _LEAST_SHARE * self.bytes:
             parts.append(f"{in_mib(self.gradients)} are gradients, which no plan saves")
-        if self.fixed >= _LEAST_SHARE * self.bytes:
+        if self.fixed >= _LEAST_SHARE * self.bytes and not self.fixed_op:
+            parts.append(f"{in_mib(self.fixed)} are what ops outside of its graphs keep for the backward")
+        elif self.fixed >= _LEAST_SHARE * self.bytes:
             parts.append(
                 f"{in_mib(self.fixed)} are results of {self.fixed_op} and its like, which may not run again: by the program's checkpoint policies (MUST_SAVE), "
                 "or because such an op has effects or is of a library (allow_recompute)"

@@ -57,6 +57,8 @@ class Step:
     """It is to be measured from its first graph on, and, if `to_record`, to be recorded."""
     to_record: bool = False
     had_backward: bool = False
+    has_only_effects: bool | None = None
+    """The graphs that have run need no gradient and have no results; None: none has run."""
     has_listened: bool = False
     """What other ranks refuse has been looked up at the end of this step."""
     expected: GraphSequence | None = None

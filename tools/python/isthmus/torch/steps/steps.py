@@ -95,6 +95,13 @@ class Steps:
         """Notes which arguments named by the option sizes a graph has."""
         self._names |= names
 
+    def note_unplanned(self) -> None:
+        """Tells of a graph that takes its gradients within, so that it is a single forward to PyTorch."""
+        self._notices.warn_once(
+            "a compiled function takes gradients by torch.func.grad and returns them, so no part of it is a backward: nothing of it is planned, and it may "
+            f"be that a {self.options.asked} is not kept; call loss.backward() outside of it, where a plan is to keep the budget"
+        )
+
     def grows(self) -> None:
         """Notes that a graph is about to run with larger sizes than any that were measured."""
         self._grown = True
@@ -128,6 +135,9 @@ class Steps:
             self._step.stop_watching()
         if self._depth == 0 and self._step is not None and self._step.had_backward:
             self._stop(self._step)  # the function has run the backward itself
+        elif self._depth == 0 and self._step is not None and self._step.has_only_effects and not self._step.calls:
+            self._step.stop_watching()  # the function was an optimizer's step, which is part of no step
+            self._step = None
 
     def _meet(self, function: object) -> None:
         """Notes the first call of a function, which may be another program's, as in a notebook: what was found of earlier ones does not hold for it."""
@@ -275,12 +285,24 @@ class Steps:
         node = hooks.node_of_call(results)
         if node is None:
             return
-        call.node = weakref.ref(node)
+        call.node = weakref.ref(node, lambda _: self._drop())
 
         def begins(gradients: Any) -> None:
             self._in_backward = call
 
         node.register_prehook(begins)
+
+    def _drop(self) -> None:
+        """Ends a step whose forward will have no backward, because the program has dropped its results, as of a validation."""
+        step = self._step
+        if step is not None and self._depth == 0 and not step.had_backward and step.is_over and not hooks.is_in_backward():
+            step.stop_watching()
+            self._step = None
+
+    def ran_by_itself(self, results: Sequence[Any]) -> None:
+        """Notes that a graph has run that needs no gradient."""
+        if self._step is not None:
+            self._step.has_only_effects = not any(isinstance(r, torch.Tensor) for r in results) and self._step.has_only_effects is not False
 
     @contextlib.contextmanager
     def forward(self, graph: Graph, arguments: list[Any]) -> Iterator[list[Any]]:
