@@ -8,6 +8,14 @@ namespace {
 
 int64_t newStream(NodeContext &n) { return n.state.nextStream++; }
 
+void ignoreSeed(NodeContext &n) {
+  if (n.hasAttr("seed"))
+    n.state.notes.add(
+        "seeds of random operators are not used: draws are keyed by the run's seed and "
+        "each operator's own stream");
+  n.ignoreAttrs({"seed"});
+}
+
 // A dropout written for inference stays a node, so that the graph can be made to train. Result 1 is
 // the mask of kept elements: a tensor of ones, dropped by the same draws.
 void drop(NodeContext &n, double ratio, bool training, DType maskType) {
@@ -28,13 +36,13 @@ void drop(NodeContext &n, double ratio, bool training, DType maskType) {
 // Below opset 12 there is no training mode, so the node is for inference. Below opset 10 masks have
 // the operand's type.
 void convertDropout7(NodeContext &n) {
-  n.ignoreAttrs({"seed"});
+  ignoreSeed(n);
   drop(n, n.floatAttr("ratio", 0.5), /*training=*/false,
        n.opset() < 10 ? n.in(0).type.dtype : DType::Bool);
 }
 
 void convertDropout(NodeContext &n) {
-  n.ignoreAttrs({"seed"});
+  ignoreSeed(n);
   bool training = n.has(2) && n.scalar(2) != 0;
   double ratio = n.has(1) ? n.scalar(1) : 0.5;
   if (!n.failed())
@@ -44,7 +52,7 @@ void convertDropout(NodeContext &n) {
 void random(NodeContext &n, const char *row, const Ints &dims, DType byDefault,
             llvm::StringRef first, double firstValue, llvm::StringRef second, double secondValue,
             llvm::StringRef secondInRow) {
-  n.ignoreAttrs({"seed"});
+  ignoreSeed(n);
   Attrs attrs{{"dims", dims},
               {"type", dtypeName(n.typeAttr("dtype", byDefault)).str()},
               {"stream", newStream(n)}};
@@ -69,7 +77,7 @@ void convertRandomNormal(NodeContext &n) { normal(n, shapeAttr(n), DType::F32); 
 
 // One with the probability that the operand's element gives.
 void convertBernoulli(NodeContext &n) {
-  n.ignoreAttrs({"seed"});
+  ignoreSeed(n);
   const Type &x = n.in(0).type;
   DType type = n.typeAttr("dtype", x.dtype);
   Operand draw = n.emit(
@@ -81,7 +89,7 @@ void convertBernoulli(NodeContext &n) {
 // Classes drawn with the probabilities softmax(x) of each row: the largest of x - log(-log(u)) for
 // uniform u (Gumbel 1954).
 void convertMultinomial(NodeContext &n) {
-  n.ignoreAttrs({"seed"});
+  ignoreSeed(n);
   int64_t samples = n.intAttr("sample_size", 1);
   const Type &x = n.in(0).type;
   if (x.rank() != 2 || samples < 1)

@@ -96,8 +96,9 @@ Dims exampleDims(const Type &input, int64_t batch) {
 } // namespace
 
 bool Dataset::isIn(const Npz &file, const Graph &g, Split split) {
-  const Input *first = firstInput(g);
-  return first && arrayFor(file, g, *first, split);
+  return llvm::any_of(g.inputs(), [&](const Input &input) {
+    return input.kind == InputKind::Input && arrayFor(file, g, input, split);
+  });
 }
 
 llvm::Expected<Dataset> Dataset::of(const Npz &file, const Graph &g, Split split,

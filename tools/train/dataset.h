@@ -23,7 +23,7 @@ struct DataOptions {
 
 class Dataset {
 public:
-  // Whether the file has an array for the first input.
+  // Whether the file has an array for an input.
   static bool isIn(const Npz &file, const Graph &g, Split split);
   // Makes a data set for each input that is fed at every step, without those `given` once for the
   // whole run. Errors: an input without an array; an array of another shape or of a type that does

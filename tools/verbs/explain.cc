@@ -1,4 +1,5 @@
 #include "ir/file.h"
+#include "tools/cli/exit.h"
 #include "tools/cli/explanation.h"
 #include "tools/cli/report_json.h"
 #include "tools/cli/stage_flags.h"
@@ -31,6 +32,10 @@ ExplainOptions explainOptions(const Options &o, const PlanChoice &plan, const Co
 
 // A step over several devices: what each of them needs, and what bounds the step.
 llvm::Error explainStages(const Options &o, const Compiled &c) {
+  if (!o.of.empty())
+    return usageError("--of shows tensors of a step on one device, and this one runs on {0}; "
+                      "`isthmus profile` and `isthmus view` show a part",
+                      c.programs.size());
   const Report report(c.figures);
   if (o.json) {
     llvm::outs() << jsonText(reportJson(report), 2) << "\n";
@@ -86,7 +91,8 @@ VerbBody setUp(CLI::App &app) {
       ->check(nonNegativeInteger());
   app.add_option("--of", o->of,
                  "show these tensors instead: names with * and ?, separated by commas");
-  app.add_flag("--json", o->json, "as JSON, schema isthmus.explain/1");
+  app.add_flag("--json", o->json,
+               "as JSON, schema isthmus.explain/1; over several devices isthmus.report/1");
   return [o] { return explainPlan(*o); };
 }
 

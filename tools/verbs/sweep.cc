@@ -4,6 +4,7 @@
 #include "tools/cli/devices.h"
 #include "tools/cli/exit.h"
 #include "tools/cli/optimizer_flags.h"
+#include "tools/cli/stage_flags.h"
 #include "tools/cli/zoo_options.h"
 #include "tools/sweep/fit.h"
 #include "tools/sweep/picture.h"
@@ -120,6 +121,7 @@ llvm::Error checkTogether(const Options &o) {
 
 llvm::Error checkOutputs(const Options &o, CommandPaths &paths) {
   paths.reads("--costs", o.plan.costs);
+  paths.reads("--machine", o.plan.machine);
   for (llvm::StringRef path : o.outputs) {
     if (path != "-" && !path.endswith(".csv") && !path.endswith(".svg") && !path.endswith(".html"))
       return usageError("-o expects a file whose name ends in .csv, .svg or .html, got '{0}'",
@@ -227,8 +229,13 @@ llvm::Error fit(const Options &o, SweepSpec &spec, SweepSubject &subject, Device
   return e;
 }
 
-llvm::Error sweep(const Options &o) {
+llvm::Error sweep(Options o) {
   if (llvm::Error e = checkOptions(o.model))
+    return e;
+  if (o.runs && !o.plan.machine.empty())
+    return usageError("--machine describes devices that need not be here, so --run has no meaning "
+                      "beside it");
+  if (llvm::Error e = readMachineFlag(o.plan))
     return e;
   if (llvm::Error e = checkTogether(o))
     return e;
@@ -309,6 +316,7 @@ VerbBody setUp(CLI::App &app) {
       "- for an .isth on standard input");
   addAxisOptions(app, *o);
   addPlanFlags(app, o->plan);
+  addMachineFlag(app, o->plan);
   addOptimizerFlags(app, o->optimizer,
                     "the step then updates its parameters, and a gradient lives until it is used; "
                     "default: gradients are results of the step");
