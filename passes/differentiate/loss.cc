@@ -231,6 +231,10 @@ llvm::Expected<LossOptions> parseLoss(llvm::StringRef text) {
 }
 
 llvm::Expected<ValueId> attachLoss(Graph &g, const LossOptions &options) {
+  if (options.ignoreIndex && options.kind != LossKind::CrossEntropy)
+    return makeError(
+        "a label that does not count goes with the loss cross_entropy, which alone has "
+        "labels");
   auto loss = makeLoss(g, options);
   if (!loss)
     return loss.takeError();

@@ -455,6 +455,9 @@ static void testGraph(void) {
                "differentiated already");
   options.loss = NULL;
   options.policy = ISTHMUS_AS_IS;
+  EXPECT_ERROR(isthmus_compile(small, &options, NULL, &compiled, &error), ISTHMUS_BAD_CALL,
+               "'budget_share' go with the policy ISTHMUS_BUDGET");
+  options.budget_share = 0;
   EXPECT(isthmus_compile(small, &options, NULL, &compiled, &error) == ISTHMUS_OK);
   testCompiled(compiled);
   isthmus_compiled_free(compiled);

@@ -113,7 +113,7 @@ class Graphs(unittest.TestCase):
         for error, message, options in (
             (isthmus.BadInput, "give one of them", {"policy": "speed", "budget": "50%"}),
             (isthmus.BadInput, "a policy is one of none, speed, memory, collection; got 'fast'", {"policy": "fast"}),
-            (isthmus.BadInput, "the list is empty", {"checkpoints": []}),
+            (isthmus.BadInput, "checkpoints names nothing", {"checkpoints": []}),
             (isthmus.BadInput, "'nosuch'", {"checkpoints": ["nosuch"]}),
             (isthmus.BadInput, "allow says how a plan within a budget", {"allow": "recompute"}),
             (isthmus.BadInput, "a way to allow is one of", {"allow": "recompute,guess", "budget": "50%"}),

@@ -237,6 +237,11 @@ class Runs(command.TestCase):
             self.assertEqual({name: float(value) for name, value in out.items()}, {"state.n": 7, "n.next": step, "w.next": 2**step})
         self.assertEqual({t.name: t.next_of for t in session.outputs}, {"state.n": None, "n.next": "n", "w.next": "w"})
 
+    def test_no_names_are_not_all_names(self):
+        for names in [], "":
+            with self.assertRaisesRegex(isthmus.BadInput, "wrt names nothing"):
+                isthmus.Graph.from_text(SUM).compile(loss="mean:%y", wrt=names)
+
     def test_random_draws_differ_between_steps_that_keep_state_alone(self):
         graph = isthmus.Graph.from_text(DROPPED)
         kept, same = isthmus.Session(graph, seed=1, keeps_state=True), isthmus.Session(graph, seed=1)

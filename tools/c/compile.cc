@@ -42,7 +42,25 @@ void isthmus_compile_options_init(isthmus_compile_options *options, size_t size)
   initialize(options, size, defaults());
 }
 
-// ISTHMUS_BAD_CALL for values that are none of their enumerations, and numbers out of range.
+// What is given of fields that have no effect beside the others, or null.
+static const char *withoutEffect(const isthmus_compile_options &o) {
+  const bool searches = o.policy == ISTHMUS_BUDGET || o.memory_limit_bytes >= 0;
+  if (o.policy != ISTHMUS_BUDGET && (o.budget_bytes >= 0 || o.budget_share != 0))
+    return "'budget_bytes' and 'budget_share' go with the policy ISTHMUS_BUDGET";
+  if (o.checkpoints && *o.checkpoints && o.policy != ISTHMUS_COLLECTION)
+    return "'checkpoints' goes with the policy ISTHMUS_COLLECTION";
+  if (!searches && o.allow != ISTHMUS_RECOMPUTE)
+    return "'allow' says how a plan within a budget is made, and there is neither a budget nor a "
+           "memory limit";
+  if (o.iterations && !(o.allow & ISTHMUS_INVERT))
+    return "'iterations' goes with ISTHMUS_INVERT in 'allow'";
+  if (o.host_memory >= 0 && !(o.allow & ISTHMUS_FETCH))
+    return "'host_memory' goes with ISTHMUS_FETCH in 'allow'";
+  return nullptr;
+}
+
+// ISTHMUS_BAD_CALL for values that are none of their enumerations, numbers out of range, and fields
+// that would have no effect.
 static isthmus_status checkOptions(const isthmus_compile_options &o, isthmus_error **error) {
   struct Choice {
     const char *name;
@@ -62,6 +80,8 @@ static isthmus_status checkOptions(const isthmus_compile_options &o, isthmus_err
           llvm::formatv("'{0}' is to be from {1} to {2}, got {3}", c.name, c.least, c.most, c.value)
               .str(),
           error);
+  if (const char *without = withoutEffect(o))
+    return fail(ISTHMUS_BAD_CALL, without, error);
   if (o.iterations &&
       (o.iterations < Ways::kLeastIterations || o.iterations > Ways::kMostIterations))
     return fail(ISTHMUS_BAD_CALL,

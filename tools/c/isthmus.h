@@ -386,7 +386,8 @@ typedef enum { ISTHMUS_F32 = 0, ISTHMUS_F64 = 1, ISTHMUS_BF16 = 2, ISTHMUS_F16 =
 #define ISTHMUS_CHUNK 16 /* by never making it whole: regions run part by part */
 
 /* The options of `isthmus opt`, by its names where they are not its own. The same graph, options
- * and target give the same plan as there, byte for byte. */
+ * and target give the same plan as there, byte for byte. A budget, checkpoints, ways, iterations or
+ * host memory without what they go with are ISTHMUS_BAD_CALL. */
 typedef struct {
   size_t size;
 

@@ -237,9 +237,13 @@ def encoded_loss(loss: str | None) -> bytes | None:
 
 def encoded_names(names: Names | None, what: str) -> bytes | None:
     """A string is a list with commas and wildcards; of a list each name stands for itself."""
-    if names is None or isinstance(names, str):
-        return None if names is None else encoded(names)
-    listed = list(names)
+    if names is None:
+        return None
+    listed = names if isinstance(names, str) else list(names)
+    if not listed:
+        raise BadInput(f"{what} names nothing; leave it out for the default")
+    if isinstance(listed, str):
+        return encoded(listed)
     for name in listed:
         if not isinstance(name, str):
             raise TypeError(f"{what} is a list of names, and one is of type {type(name).__name__}")

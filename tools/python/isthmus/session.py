@@ -7,7 +7,7 @@ import operator
 import os
 import tempfile
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Mapping, Protocol, SupportsIndex, runtime_checkable
 
 from . import _run_library as _library
@@ -45,7 +45,7 @@ class Tensor:
     dtype: str
     """"f32", "f64", "bf16", "f16", "i32", "i64", "u8" or "bool"."""
     shape: tuple[int, ...]
-    next_of: str | None = None
+    next_of: str | None = field(default=None, repr=False)
     """Of an output: the parameter or state whose value for the next step it is."""
 
 
