@@ -237,6 +237,13 @@ class Runs(command.TestCase):
             self.assertEqual({name: float(value) for name, value in out.items()}, {"state.n": 7, "n.next": step, "w.next": 2**step})
         self.assertEqual({t.name: t.next_of for t in session.outputs}, {"state.n": None, "n.next": "n", "w.next": "w"})
 
+    def test_all_feeds_or_none(self):
+        session = isthmus.Session(isthmus.Graph.from_text(SUM))
+        session.run({"x": np.ones((2, 3)), "labels": [0, 1]})
+        with self.assertRaisesRegex(isthmus.BadInput, "'labels' is of shape"):
+            session.run({"x": np.zeros((2, 3)), "labels": [0]})
+        np.testing.assert_array_equal(session.run()["y"], [[1, 10, 100]] * 2)
+
     def test_no_names_are_not_all_names(self):
         for names in [], "":
             with self.assertRaisesRegex(isthmus.BadInput, "wrt names nothing"):

@@ -352,6 +352,13 @@ class Inputs(Case):
         self.assertEqual((drawn["both"], drawn["exact"]), (7.0, -7.0))
         self.assertNotEqual(drawn["one"], 0, "one file for two inputs")
 
+    def test_16_bits_that_numpy_does_not_know(self):
+        """NumPy writes arrays of ml_dtypes' bfloat16 as |V2."""
+        self.write("m.isth", "isthmus 2\ngraph @g {\n  input %x : bf16[2]\n  %y = cast(%x) {type = f32}\n  output %y\n}\n")
+        self.write("in/x.npy", npy("u8", (2,), [0x40, 0x40, 0x00, 0xC0], descr="|V2"))
+        self.outputs("m.isth", "--inputs=in")
+        self.assertEqual(read_npy(self.path("outputs/y.npy"))[2], (3.0, -2.0))
+
     def test_precision_of_a_step(self):
         """A step that is differentiated already, in whatever precision, is converted; a loss's gradient stays f32 beside 16 bits."""
         loss = "--loss=cross_entropy"

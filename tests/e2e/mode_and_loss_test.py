@@ -459,6 +459,8 @@ class Loss(Meaning):
             self.fails(1, ["they fit classes on axis 2; give --class-axis=2"], verb, "m.isth", "--loss=cross_entropy", "--inputs=in")
         self.run_ok("run", "m.isth", "--loss=cross_entropy", "--inputs=in", "--class-axis=2")
         self.run_ok("run", "m.isth", "--loss=cross_entropy", "--inputs=in", "--class-axis=-1")
+        self.fails(2, ["--class-axis is the axis of classes, so it goes with --loss=cross_entropy"], verb, "m.isth", "--loss=mean",
+                   "--class-axis=2")
 
     def test_a_parameter_without_elements(self):
         self.isth("input %x : f32[4]", "param %w : f32[4] = ones", "param %none : f32[0] = ones", "%y = mul(%x, %w)", "%z = neg(%none)",

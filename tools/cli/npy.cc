@@ -11,9 +11,10 @@ struct Code {
   DType type;
   const char *text;
 };
-constexpr Code kCodes[] = {{DType::F32, "<f4"},  {DType::F64, "<f8"}, {DType::F16, "<f2"},
-                           {DType::BF16, "<V2"}, {DType::I32, "<i4"}, {DType::I64, "<i8"},
-                           {DType::U8, "|u1"},   {DType::Bool, "|b1"}};
+constexpr Code kCodes[] = {
+    {DType::F32, "<f4"}, {DType::F64, "<f8"}, {DType::F16, "<f2"}, {DType::BF16, "<V2"},
+    {DType::I32, "<i4"}, {DType::I64, "<i8"}, {DType::U8, "|u1"},  {DType::Bool, "|b1"},
+    {DType::BF16, "|V2"}}; // as NumPy writes arrays of ml_dtypes
 
 constexpr llvm::StringLiteral kMagic("\x93NUMPY");
 

@@ -352,6 +352,8 @@ llvm::Error checkOptions(const ModelOptions &o) {
       return usageError("--loss: {0}", plainMessage(loss.takeError()));
     kind = loss->kind;
   }
+  if (o.classAxis != 1 && kind != LossKind::CrossEntropy)
+    return usageError("--class-axis is the axis of classes, so it goes with --loss=cross_entropy");
   if (o.ignoreIndex && kind != LossKind::CrossEntropy)
     return usageError("--ignore-index is for labels, so it goes with --loss=cross_entropy");
   if (!o.precision.empty() && o.precision != kTf32) {

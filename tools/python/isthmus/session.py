@@ -94,7 +94,7 @@ class Session:
     def set(self, name: str, array: ArrayLike) -> None:
         """Sets an input for this and later steps. Floats may lose precision by the conversion, integers may not change."""
         with self._lock:
-            self._set(name, array)
+            self._set(self._prepared(name, array))
 
     def run(self, feeds: Feeds | None = None) -> dict[str, numpy.ndarray]:
         """Runs one step: sets inputs, runs the graph and returns all outputs by name."""
@@ -103,8 +103,8 @@ class Session:
         if not isinstance(feeds, (Mapping, type(None))):
             raise TypeError(f"feeds are a mapping from names to arrays, got {type(feeds).__name__}")
         with self._lock:
-            for name, array in (feeds or {}).items():
-                self._set(name, array)
+            for prepared in [self._prepared(name, array) for name, array in (feeds or {}).items()]:  # all, or on an error none
+                self._set(prepared)
             _library.call("step", self._handle, self._steps if self._keeps_state else 0)
             outputs = {}
             for tensor in self.outputs:
@@ -112,7 +112,7 @@ class Session:
             if self._keeps_state:
                 for tensor in self.outputs:
                     if tensor.next_of is not None:
-                        self._set(tensor.next_of, outputs[tensor.name])
+                        self._set(self._prepared(tensor.next_of, outputs[tensor.name]))
             self._steps += 1
             return outputs
 
@@ -124,7 +124,7 @@ class Session:
             _library.call("figures", self._handle, report)
         return RunFigures(**{name: getattr(report, name) for name, *_ in report._fields_ if name != "size"})
 
-    def _set(self, name: str, array: ArrayLike) -> None:
+    def _prepared(self, name: str, array: ArrayLike) -> tuple[Tensor, numpy.ndarray]:
         import numpy
 
         if not isinstance(name, str):
@@ -138,11 +138,14 @@ class Session:
             raise BadInput(f"input '{name}' is of shape {tensor.shape}, and what is given is of shape {given.shape}")
         if not _suits(given, wanted, numpy):
             raise BadInput(f"input '{name}' is of type {tensor.dtype}, which does not hold what is given, of type {given.dtype}")
-        data = numpy.require(given.astype(wanted, copy=False), requirements=["C", "A"])
+        return tensor, numpy.require(given.astype(wanted, copy=False), requirements=["C", "A"])
+
+    def _set(self, prepared: tuple[Tensor, numpy.ndarray]) -> None:
+        tensor, data = prepared
         sizes = (ctypes.c_int64 * max(1, data.ndim))(*data.shape)
         dtype = "f32" if tensor.dtype == "bf16" else tensor.dtype
         _library.call(
-            "set", self._handle, name.encode("utf-8", "surrogateescape"), _DTYPES.index(dtype), data.ndim, sizes, data.ctypes.data
+            "set", self._handle, tensor.name.encode("utf-8", "surrogateescape"), _DTYPES.index(dtype), data.ndim, sizes, data.ctypes.data
         )
 
 
