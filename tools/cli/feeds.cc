@@ -97,20 +97,32 @@ const Tensor *tensorFor(const GivenInputs &given, llvm::StringRef input) {
   return found && found->tensor ? &found->tensor : nullptr;
 }
 
-llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const GivenInputs &given,
-                                               uint64_t seed) {
+static std::vector<llvm::StringRef> inputNames(const Graph &g) {
   std::vector<llvm::StringRef> names;
   for (const Input &i : g.inputs())
     names.push_back(g.valueName(i.value));
-  std::vector<std::string> files = fileNames(names);
+  return names;
+}
+
+llvm::Error checkNames(const GivenInputs &given, const Graph &g) {
+  const std::vector<llvm::StringRef> names = inputNames(g);
   llvm::StringSet<> known;
-  for (size_t i = 0; i < names.size(); ++i) {
-    known.insert(names[i]);
-    known.insert(files[i]);
-  }
+  for (llvm::StringRef name : names)
+    known.insert(name);
+  for (const std::string &file : fileNames(names))
+    known.insert(file);
   for (const auto &[name, each] : given)
     if (!each.mayBeUnused && !known.count(name))
       return makeError("'{0}' names no input of the graph{1}", each.from, didYouMean(name, names));
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const GivenInputs &given,
+                                               uint64_t seed) {
+  if (llvm::Error e = checkNames(given, g))
+    return e;
+  const std::vector<llvm::StringRef> names = inputNames(g);
+  const std::vector<std::string> files = fileNames(names);
   // The file of one input may be called like another input. That one's own file tells that it is.
   auto isFromItsFile = [&](size_t i) { return names[i] != files[i] && given.count(files[i]); };
   auto find = [&](size_t i) -> const Given * {

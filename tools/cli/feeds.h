@@ -26,6 +26,9 @@ const Given *givenFor(const GivenInputs &given, llvm::StringRef name, llvm::Stri
 // The tensor given for an input; null if there is none, or its file is broken.
 const Tensor *tensorFor(const GivenInputs &given, llvm::StringRef input);
 
+// An error if one of them names no input of the graph.
+llvm::Error checkNames(const GivenInputs &given, const Graph &g);
+
 // A tensor for each graph input, in order: the given one, or else the default. Errors: a given
 // tensor has another type, or names no input.
 llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const GivenInputs &given,

@@ -57,6 +57,12 @@ llvm::Error opt(const Options &o) {
   auto c = compiled(std::move(g), options, device->target(), o.report);
   if (!c)
     return c.takeError();
+  if (llvm::Error e = checkNames(given, c->original))
+    return e;
+  if (writesGraph && !given.empty())
+    Console::get().note(
+        "the values of --inputs are not written into the graph, which `isthmus run` "
+        "takes with --inputs again; --load writes parameters");
   if (!o.dot.empty())
     if (llvm::Error e = writePicture(c->graph, c->checkpoints, o.dot))
       return e;
