@@ -240,7 +240,11 @@ private:
 
 llvm::Expected<Compiled> plannedInStages(Graph given, const CompileOptions &o,
                                          const Target &target) {
-  return StagedPlanning(std::move(given), o, target).run();
+  CompileOptions counted = o;
+  if (o.stages && o.stages->stages == 0 && Places(given).isOne() &&
+      o.stages->machine.devices.size() > 1) // a stage for each device that is named
+    counted.stages->stages = uint32_t(o.stages->machine.devices.size());
+  return StagedPlanning(std::move(given), counted, target).run();
 }
 
 } // namespace isthmus

@@ -230,6 +230,12 @@ class Files(Stages):
         self.assertEqual(again["predicted_peak_bytes"], once["predicted_peak_bytes"])
         self.run_ok("verify", model, "q.isth", LOSS, ONE)
 
+    def test_devices_alone_are_as_many_stages(self):
+        model = self.net("gpt2")
+        for name, stages in ("named", ()), ("counted", ("--stages=2",)):
+            self.run_ok("opt", model, LOSS, ONE, *stages, "--devices=cpu:0,cpu:1", "-o", f"{name}.isth")
+        self.assertEqual(self.read("named.isth"), self.read("counted.isth"))
+
     def test_a_pipelined_file_moves_to_other_devices(self):
         """With its micro-batches, its order and what it recomputes."""
         model = self.net("gpt2")

@@ -50,7 +50,7 @@ void addStageFlags(CLI::App &verb, PlanFlags &o) {
   };
   add("--stages", into(o.stages.stages, stagesOption),
       "divide the step among so many devices, forward nodes and their gradients alike; default: "
-      "one for each device that the file names (@cpu:1)");
+      "one for each device that the file (@cpu:1) or --devices names");
   add("--schedule", into(o.stages.order, scheduleOption),
       "the order of the micro-batches: gpipe, all forward and then all backward; 1f1b, backward as "
       "soon as possible; interleaved, the same with several stages on a device; zero-bubble, "
