@@ -6,22 +6,22 @@
 namespace isthmus {
 namespace {
 
-Policy policyOnRecord(PlannedBy by) {
-  switch (by) {
+bool hasMarks(const Graph &g) {
+  return g.countNodes([](const Node &n) { return n.hasMark(kCheckpointMark); }) > 0;
+}
+
+Policy policyOnRecord(const Graph &planned) {
+  switch (planned.record.policy) {
   case PlannedBy::Speed:
     return Policy::Speed;
   case PlannedBy::Memory:
   case PlannedBy::Frontiers:
     return Policy::Memory;
-  case PlannedBy::Collection:
-    return Policy::Collection;
+  case PlannedBy::Collection: // a list of names is not on record
+    return hasMarks(planned) ? Policy::Collection : Policy::None;
   default:
     return Policy::None;
   }
-}
-
-bool hasMarks(const Graph &g) {
-  return g.countNodes([](const Node &n) { return n.hasMark(kCheckpointMark); }) > 0;
 }
 
 Ways waysOf(const Graph &planned) {
@@ -41,15 +41,13 @@ Ways waysOf(const Graph &planned) {
 void planAsOnRecord(const Graph &planned, CompileOptions &o) {
   const GraphRecord &r = planned.record;
   const std::string why = "the step is planned anew with its updates: ";
-  Policy policy = policyOnRecord(r.policy);
-  if (policy == Policy::Collection && !hasMarks(planned))
-    policy = Policy::None; // the list of names is not on record
   if (r.budgetBytes) {
     o.plan = Budget{Budget::Bytes, *r.budgetBytes};
     o.ways = waysOf(planned);
     o.note({why + "within the budget on record, " + bytesText(*r.budgetBytes),
             {"budget", "", "choose another"}});
   } else {
+    const Policy policy = policyOnRecord(planned);
     o.plan = PolicyOptions{policy, {}};
     if (policy != Policy::None)
       o.note(why + "by policy " + plannedByText(r.policy).str());

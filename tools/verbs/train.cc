@@ -150,7 +150,6 @@ private:
       first[t.name] = Given{std::move(t.tensor), f_.data};
     CompileOptions options = step_->options;
     options.firstStep = firstStepOn(device(), first, f_.model.seed);
-    options.keepsBudget = true;
     auto c = compiled(updated_.graph, options, device().target(), f_.report);
     if (!c)
       return c.takeError();

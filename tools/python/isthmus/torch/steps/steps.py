@@ -136,8 +136,7 @@ class Steps:
         if self._depth == 0 and self._step is not None and self._step.had_backward:
             self._stop(self._step)  # the function has run the backward itself
         elif self._depth == 0 and self._step is not None and self._step.has_only_effects and not self._step.calls:
-            self._step.stop_watching()  # the function was an optimizer's step, which is part of no step
-            self._step = None
+            self._abandon(self._step)  # the function was an optimizer's step, which is part of no step
 
     def _meet(self, function: object) -> None:
         """Notes the first call of a function, which may be another program's, as in a notebook: what was found of earlier ones does not hold for it."""
@@ -296,8 +295,12 @@ class Steps:
         """Ends a step whose forward will have no backward, because the program has dropped its results, as of a validation."""
         step = self._step
         if step is not None and self._depth == 0 and not step.had_backward and step.is_over and not hooks.is_in_backward():
-            step.stop_watching()
-            self._step = None
+            self._abandon(step)
+
+    def _abandon(self, step: Step) -> None:
+        """Ends what turned out to be no step."""
+        step.stop_watching()
+        self._step = None
 
     def ran_by_itself(self, results: Sequence[Any]) -> None:
         """Notes that a graph has run that needs no gradient."""
