@@ -1,6 +1,6 @@
 #include "passes/plan/bound.h"
 
-#include "passes/plan/peak_bound.h"
+#include "passes/plan/bounds/peak_bound.h"
 #include "passes/plan/planner.h"
 
 #include <algorithm>

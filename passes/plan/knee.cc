@@ -51,8 +51,8 @@ constexpr double kDownShare = 0.2;
 std::optional<Knee> findKnee(const Problem &p, const SearchOptions &options,
                              const PlanResult &known) {
   const double most = (1 + options.mostAdded) * known.baseline.cost;
-  const PlanResult none; // without a plan to start from
-  PeakSearch search(p, options, hasAlternatives(p) ? &none : nullptr);
+  SearchRun run(p, options, hasAlternatives(p));
+  PeakSearch search(run);
   std::vector<PricePoint> curve = {{known.baseline.peakBytes, known.baseline.cost}};
   for (const Found &f : search.falling(most))
     curve.push_back({f.peak, f.cost});
@@ -62,7 +62,7 @@ std::optional<Knee> findKnee(const Problem &p, const SearchOptions &options,
     for (const Found &f : search.down(kDownShare, 0))
       curve.push_back({f.peak, f.cost});
   std::erase_if(curve, [&](const PricePoint &point) { return point.cost > most; });
-  return search.isStopped() ? std::nullopt : kneeOf(std::move(curve));
+  return run.isStopped() ? std::nullopt : kneeOf(std::move(curve));
 }
 
 } // namespace isthmus::plan

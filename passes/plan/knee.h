@@ -23,8 +23,8 @@ struct Knee {
 std::optional<Knee> kneeOf(std::vector<PricePoint> curve);
 
 // The knee of a problem's curve, from no recomputation to the lowest peak that short searches reach
-// within `options.mostAdded`, or `known`, if that is the smallest plan that was found. Takes about a
-// third of the effort. None also if the search was stopped.
+// within `options.mostAdded`, or `known`, if that is the smallest plan that was found. Takes about
+// a third of the effort. None also if the search was stopped.
 std::optional<Knee> findKnee(const Problem &p, const SearchOptions &options,
                              const PlanResult &known);
 

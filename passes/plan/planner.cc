@@ -1,10 +1,10 @@
 #include "passes/plan/planner.h"
 
 #include "passes/plan/bound.h"
+#include "passes/plan/bounds/overhead_bound.h"
 #include "passes/plan/dead_runs.h"
-#include "passes/plan/emit_schedule.h"
-#include "passes/plan/overhead_bound.h"
 #include "passes/plan/peak_search.h"
+#include "passes/plan/search/emit_schedule.h"
 #include "passes/plan/useful_search.h"
 
 #include <algorithm>
@@ -54,12 +54,13 @@ public:
   // the problem's alternatives may be used; it is a plan without them.
   ArenaSearch(const Problem &p, const SearchOptions &o, int64_t lowestPeak,
               const PlanResult *known = nullptr)
-      : p_(p), o_(o), known_(known), peaks_(p, o, known) {
+      : p_(p), o_(o), known_(known), run_(p, o, /*withAlternatives=*/known != nullptr),
+        peaks_(run_, known) {
     result_.lowestPeak = lowestPeak;
   }
 
-  bool usesAlternatives() const { return peaks_.graph().hasAlternatives(); }
-  bool isStopped() const { return peaks_.isStopped(); }
+  bool usesAlternatives() const { return run_.graph.hasAlternatives(); }
+  bool isStopped() const { return run_.isStopped(); }
 
   PlanResult run() {
     result_.baseline = evaluate(p_, sourceOrder(p_));
@@ -90,16 +91,15 @@ private:
   // search assumed. The judge decides.)
   Candidate placed(const std::vector<TaskId> &tasks, int64_t enough, double share) {
     Candidate c;
-    c.schedule = withoutDeadRuns(p_, emitSchedule(peaks_.graph(), tasks));
+    c.schedule = withoutDeadRuns(p_, emitSchedule(run_.graph, tasks));
     c.judged = evaluate(p_, c.schedule);
     if (known_ && !c.judged.error.empty())
       c.arenaBytes = INT64_MAX;
     else
       c.arenaBytes =
-          o_.arenaOf
-              ? o_.arenaOf(c.schedule, c.judged,
-                           {enough, share * peaks_.effort(), [this] { return peaks_.goesOn(); }})
-              : c.judged.peakBytes;
+          o_.arenaOf ? o_.arenaOf(c.schedule, c.judged,
+                                  {enough, share * run_.effort, [this] { return run_.goesOn(); }})
+                     : c.judged.peakBytes;
     return c;
   }
 
@@ -139,7 +139,7 @@ private:
     if (known_ || result_.baseline.peakBytes > o_.budgetBytes)
       return false;
     std::vector<TaskId> tasks;
-    for (TaskId t : peaks_.graph().tasks.ids())
+    for (TaskId t : run_.graph.tasks.ids())
       tasks.push_back(t);
     return tryPlace(tasks, kPlacing);
   }
@@ -147,7 +147,7 @@ private:
   // Places the only schedule.
   void placeOnly() {
     std::vector<TaskId> tasks;
-    for (TaskId t : peaks_.graph().tasks.ids())
+    for (TaskId t : run_.graph.tasks.ids())
       tasks.push_back(t);
     result_.leastCost = result_.baseline.cost;
     result_.isWithin = !o_.smallest && tryPlace(tasks, kPlacingOnly);
@@ -192,7 +192,7 @@ private:
   // Where the problem is large, the second search is made only if the first one leads to no plan.
   // (Of 26 plans of ResNets, RevNets, GPT-2, flows, chains and recurrent networks of 5,700 to
   // 32,000 tasks one came from the second search, and was 2.5 % of what it added cheaper.)
-  bool isSecondLater() const { return peaks_.graph().isLarge() && !usesAlternatives(); }
+  bool isSecondLater() const { return run_.graph.isLarge() && !usesAlternatives(); }
 
   void placeOrTighten(Found found) {
     if (!tryPlace(found.tasks, kPlacing))
@@ -214,10 +214,10 @@ private:
     Found within;
     int numFailures = 0;
     bool leadsUp = false, isSearched = false;
-    const bool isLarge = peaks_.graph().isLarge();
+    const bool isLarge = run_.graph.isLarge();
     const int leastSteps = isLarge ? kLeastStepsIfLarge : kLeastSteps;
-    for (int i = 0; (share > 0 || (!hasPlan() && i < leastSteps)) && within.cost > enough &&
-                    !peaks_.isStopped();
+    for (int i = 0;
+         (share > 0 || (!hasPlan() && i < leastSteps)) && within.cost > enough && !run_.isStopped();
          ++i) {
       const bool isFound = bool(within);
       const int64_t up = std::max(o_.budgetBytes - result_.arenaBytes, (peak - within.peak) / 2);
@@ -264,7 +264,7 @@ private:
   // placed better. The arena does not depend on the budget, so that a later search with this arena
   // as its budget finds it again.
   void searchSmallest() {
-    peaks_.restartProgress();
+    run_.restartProgress();
     const std::vector<Found> met = peaks_.down(kDown, result_.lowestPeak);
     const std::vector<TaskId> &tasks = met.back().tasks;
     Candidate least = placed(tasks, 0, kPlacingLeast);
@@ -314,7 +314,7 @@ private:
   // way down, `near` those improved near the least peak, and `known` what was placed so far.
   void takeUseful(const std::vector<Found> &met, const std::vector<Found> &near,
                   const std::vector<Candidate> &known) {
-    UsefulSearch useful(peaks_, result_.baseline.cost, o_.mostAdded, met);
+    UsefulSearch useful(run_, peaks_, result_.baseline.cost, o_.mostAdded, met);
     if (!useful.best())
       return;
     useful.bisect(result_.planned.peakBytes);
@@ -347,7 +347,7 @@ private:
       return;
     }
     OverheadBound b = leastCost(p_, result_.schedule, budget, cost,
-                                peaks_.work(isTightened_ ? kBoundIfTightened : kBound));
+                                run_.work(isTightened_ ? kBoundIfTightened : kBound));
     result_.leastCost = std::min(b.cost, cost); // the two sum in different orders
     result_.pricePerByte = b.pricePerByte;
   }
@@ -355,6 +355,7 @@ private:
   const Problem &p_;
   const SearchOptions &o_;
   const PlanResult *known_;
+  SearchRun run_;
   PeakSearch peaks_;
   Candidate last_; // the last one tried
   bool isTightened_ = false;

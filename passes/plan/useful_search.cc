@@ -24,10 +24,10 @@ const Found &cheapestWithin(const std::vector<Found> &known, int64_t budget) {
   return *best;
 }
 
-UsefulSearch::UsefulSearch(PeakSearch &peaks, double baseline, double mostAdded,
-                           std::vector<Found> met)
-    : peaks_(peaks), baseline_(baseline), mostAdded_(mostAdded), leastPeak_(met.back().peak),
-      known_(std::move(met)) {
+UsefulSearch::UsefulSearch(const SearchRun &run, PeakSearch &peaks, double baseline,
+                           double mostAdded, std::vector<Found> met)
+    : run_(run), peaks_(peaks), baseline_(baseline), mostAdded_(mostAdded),
+      leastPeak_(met.back().peak), known_(std::move(met)) {
   for (const Found &f : known_)
     offer(f);
 }
@@ -68,7 +68,7 @@ void UsefulSearch::descend(const std::vector<Found> &near) {
 }
 
 bool UsefulSearch::isFar(int64_t bytes) const {
-  return !peaks_.isStopped() && bytes > 1 && double(bytes) >= kNearUseful * double(best_.peak);
+  return !run_.isStopped() && bytes > 1 && double(bytes) >= kNearUseful * double(best_.peak);
 }
 
 bool UsefulSearch::offer(const Found &f) {

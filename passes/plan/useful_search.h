@@ -16,7 +16,8 @@ class UsefulSearch {
 public:
   // `baseline`: the cost without recomputation. `mostAdded`: as a share of it. `met`: the schedules
   // met on the way to the least peak, which is that of the last one.
-  UsefulSearch(PeakSearch &peaks, double baseline, double mostAdded, std::vector<Found> met);
+  UsefulSearch(const SearchRun &run, PeakSearch &peaks, double baseline, double mostAdded,
+               std::vector<Found> met);
 
   const Found &best() const { return best_; } // none if all cost too much
 
@@ -36,6 +37,7 @@ private:
   Found cheapest(int64_t budget);
   bool improve(const std::vector<TaskId> &from, int64_t budget); // whether the peak is lower now
 
+  const SearchRun &run_;
   PeakSearch &peaks_;
   const double baseline_, mostAdded_;
   const int64_t leastPeak_;

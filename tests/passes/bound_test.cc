@@ -2,9 +2,9 @@
 // tests them on problems with the shapes of networks.
 
 #include "passes/plan/bound.h"
-#include "passes/plan/overhead_bound.h"
-#include "passes/plan/peak_bound.h"
-#include "passes/plan/storage_graph.h"
+#include "passes/plan/bounds/overhead_bound.h"
+#include "passes/plan/bounds/peak_bound.h"
+#include "passes/plan/storages/storage_graph.h"
 #include "tests/passes/exhaustive_search.h"
 #include "tests/passes/random_problem.h"
 #include "gtest/gtest.h"

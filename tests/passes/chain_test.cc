@@ -1,11 +1,11 @@
 // Tests recursions over checkpoints: against the known optimum of equal links, against an
 // exhaustive search over unequal ones, and as schedules of problems.
 
-#include "passes/plan/chain_schedule.h"
-#include "passes/plan/checkpoint_recursion.h"
+#include "passes/plan/chains/chain_schedule.h"
+#include "passes/plan/chains/checkpoint_recursion.h"
 #include "passes/plan/dead_runs.h"
-#include "passes/plan/emit_schedule.h"
 #include "passes/plan/planner.h"
+#include "passes/plan/search/emit_schedule.h"
 #include "tests/passes/random_problem.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Tests blocks of tasks that move to later places: the order stays valid, and live bytes fall.
 
-#include "passes/plan/emit_schedule.h"
-#include "passes/plan/late_blocks.h"
+#include "passes/plan/search/emit_schedule.h"
+#include "passes/plan/search/late_blocks.h"
 #include "tests/passes/random_problem.h"
 
 #include <algorithm>

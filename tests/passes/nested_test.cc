@@ -1,9 +1,9 @@
 // Tests the segments of a training step, and schedules that are composed of the segments' plans.
 
-#include "passes/plan/emit_schedule.h"
-#include "passes/plan/nested_schedule.h"
+#include "passes/plan/chains/nested_schedule.h"
+#include "passes/plan/chains/segments.h"
 #include "passes/plan/planner.h"
-#include "passes/plan/segments.h"
+#include "passes/plan/search/emit_schedule.h"
 #include "tests/passes/random_problem.h"
 
 #include <gtest/gtest.h>

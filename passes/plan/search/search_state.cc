@@ -1,0 +1,49 @@
+#include "passes/plan/search/search_state.h"
+
+#include <algorithm>
+
+namespace isthmus::plan {
+namespace {
+
+// Each small storage has at most the first share of the budget, and those live at the peak together
+// at most the second.
+constexpr int64_t kSmallShare = 2000, kAllSmallShare = 200;
+
+} // namespace
+
+SearchState::SearchState(const StorageGraph &g, int64_t budget, uint64_t seed, bool mayReorder,
+                         bool countsAll)
+    : edits(g, mayReorder), random{seed}, g_(g), countsAll_(countsAll) {
+  const EditableSchedule &s = schedule();
+  const LiveProfile::Position peak = s.position(profile().peakStep());
+  for (StorageId storage : g.storages.ids()) {
+    if (s.instances(storage).empty())
+      continue; // on the host
+    InstanceId c = s.instances(storage).front();
+    if (s.position(s.maker(c)) <= peak && s.position(s.lastUse(c)) >= peak)
+      bytesAtPeak_.push_back(g.storages[storage].bytes);
+  }
+  std::sort(bytesAtPeak_.begin(), bytesAtPeak_.end());
+  setBudget(budget);
+}
+
+int64_t SearchState::leastWorthwhile() const {
+  if (countsAll_)
+    return 1;
+  int64_t room = budget_ / kAllSmallShare;
+  for (int64_t bytes : bytesAtPeak_)
+    if (bytes > budget_ / kSmallShare || (room -= bytes) < 0)
+      return std::max<int64_t>(1, std::min(bytes, budget_ / kSmallShare));
+  return std::max<int64_t>(1, budget_ / kSmallShare);
+}
+
+void SearchState::setBudget(int64_t bytes) {
+  budget_ = bytes;
+  leastBytes_ = leastWorthwhile();
+  candidates_.clear();
+  for (StorageId s : g_.storages.ids())
+    if (!isSmall(s) && g_.canEvict(s))
+      candidates_.push_back(s);
+}
+
+} // namespace isthmus::plan
