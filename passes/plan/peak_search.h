@@ -48,7 +48,7 @@ private:
   Drafts drafts_;
   Recursions recursions_;
   NestedSearch nested_;
-  std::vector<TaskId> ordered_; // the source order, or a better one of the same tasks
+  Found ordered_; // the source order, or a better one of the same tasks
   // What the first series found, if the problem is large and improving its best start hardly led
   // further; else 0.
   double settledCost_ = 0;

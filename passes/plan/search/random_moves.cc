@@ -119,8 +119,7 @@ void RandomMoves::hoistReaders(StepId r) {
 
 // An idle interval of a random candidate at the step; mostly none.
 IdleInterval RandomMoves::randomIntervalAt(StepId step) {
-  const std::vector<StorageId> &candidates = state_.candidates();
-  return evictor_.intervalAt(candidates[random_.below(candidates.size())], step);
+  return evictor_.intervalAt(state_.randomCandidate(), step);
 }
 
 // --- Moves of checkpoints

@@ -1,6 +1,7 @@
 #include "passes/plan/search/search_state.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace isthmus::plan {
 namespace {
@@ -44,6 +45,28 @@ void SearchState::setBudget(int64_t bytes) {
   for (StorageId s : g_.storages.ids())
     if (!isSmall(s) && g_.canEvict(s))
       candidates_.push_back(s);
+  weighCandidates();
+}
+
+void SearchState::weighCandidates() {
+  constexpr size_t kPerCandidate = 2;
+  auto weight = [&](StorageId s) { return std::sqrt(double(g_.storages[s].bytes)); };
+  double all = 0;
+  for (StorageId s : candidates_)
+    all += weight(s);
+  const double part = all / double(kPerCandidate * candidates_.size());
+  bySize_.clear();
+  double sum = 0;
+  for (StorageId s : candidates_)
+    for (sum += weight(s); (double(bySize_.size()) + 0.5) * part < sum;)
+      bySize_.push_back(s);
+}
+
+StorageId SearchState::randomCandidate() {
+  constexpr double kBySize = 0.5;
+  const std::vector<StorageId> &from =
+      random.chance(kBySize) && !bySize_.empty() ? bySize_ : candidates_;
+  return from[random.below(from.size())];
 }
 
 } // namespace isthmus::plan
