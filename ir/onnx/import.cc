@@ -13,6 +13,7 @@
 #include "ir/onnx/symbols.h"
 #include "ir/onnx/translate.h"
 #include "ir/op_registry.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace isthmus {
@@ -58,6 +59,7 @@ private:
   void defineInitializer(const InitializerRole &r, const Tensor &data);
   Operand rearranged(const InitializerRole &r, const Type &type);
   Operand repeatedRow(const std::string &name, const Tensor &data);
+  void checkInitializers();
   void checkDeclared(const std::string &name, const Operand &o, const std::string &where);
   void addOutputs();
   void addNewAverages();
@@ -80,7 +82,7 @@ private:
 
 void Import::reserveNames() {
   const onnx::GraphProto &g = m_.graph();
-  for (const auto *list : {&g.value_info(), &g.output()})
+  for (const auto *list : {&g.input(), &g.value_info(), &g.output()})
     for (const onnx::ValueInfoProto &v : *list)
       declared_[v.name()] = &v;
   for (const onnx::ValueInfoProto &v : g.output())
@@ -167,7 +169,44 @@ Operand Import::repeatedRow(const std::string &name, const Tensor &data) {
   return values_.value(g_.node(llvm::cantFail(std::move(node))).firstResult);
 }
 
+// As the file declares it; open sizes are '?'.
+static std::string declaredText(const onnx::TypeProto::Tensor &t) {
+  auto dtype = elementType(t.elem_type());
+  std::string text = dtype ? dtypeName(*dtype).str() : "another type";
+  llvm::consumeError(dtype.takeError());
+  if (!t.has_shape())
+    return text;
+  std::vector<std::string> sizes;
+  for (const onnx::TensorShapeProto::Dimension &d : t.shape().dim())
+    sizes.push_back(d.has_dim_value() ? std::to_string(d.dim_value()) : "?");
+  return text + "[" + llvm::join(sizes, ", ") + "]";
+}
+
+// Nobody traces or guesses a tensor that the file holds, so a difference is an error.
+void Import::checkInitializers() {
+  for (const onnx::TensorProto &t : m_.graph().initializer()) {
+    const auto declared = declared_.find(t.name());
+    const auto data = p_.data.find(t.name());
+    if (declared == declared_.end() || data == p_.data.end() ||
+        !declared->second->type().has_tensor_type())
+      continue;
+    const onnx::TypeProto::Tensor &says = declared->second->type().tensor_type();
+    const onnx::TensorShapeProto &shape = says.shape();
+    const Type &type = data->second.type;
+    const bool hasType = says.elem_type() != onnx::TensorProto::UNDEFINED;
+    bool differs = (hasType && says.elem_type() != t.data_type()) ||
+                   (says.has_shape() && shape.dim_size() != type.rank());
+    for (int i = 0; i < shape.dim_size() && !differs; ++i)
+      differs = shape.dim(i).has_dim_value() && shape.dim(i).dim_value() != type.dims[size_t(i)];
+    if (differs)
+      problems_.add(m_.file, "",
+                    "the file declares the initializer '" + t.name() + "' as '" +
+                        declaredText(says) + "', but it is '" + type.str() + "'");
+  }
+}
+
 void Import::defineInitializers(const llvm::StringSet<> &read) {
+  checkInitializers();
   llvm::StringSet<> needed;
   for (const InitializerRole &r : p_.roles.tensors)
     if (read.count(r.name)) {

@@ -997,6 +997,16 @@ class Onnx(Broken):
     def test_wrong_declared_output(self):
         self.fails_on_model(["'y'", "f32[2, 3]"], [node("Relu", ["x"], ["y"])], outputs=[value_info("y", [2, 7])])
 
+    def test_initializer_that_is_declared_otherwise(self):
+        w = tensor("w", [3], [1.0, 2.0, 3.0])
+        for dims, dtype, declared in ([4], onnx_file.FLOAT, "f32[4]"), ([1, 3], onnx_file.FLOAT, "f32[1, 3]"), ([3], onnx_file.DOUBLE, "f64[3]"):
+            with self.subTest(declared):
+                self.fails_on_model([f"the file declares the initializer 'w' as '{declared}', but it is 'f32[3]'"], [node("Add", ["x", "w"], ["y"])],
+                                    inputs=[value_info("x", [2, 3]), value_info("w", dims, dtype)], initializers=[w])
+        self.write("m.onnx", onnx_file.model([node("Add", ["x", "w"], ["y"])], [value_info("x", [2, 3]), value_info("w", ["any"])],
+                                             [field(1, "y")], [w]))
+        self.run_ok("import", "m.onnx")
+
     def test_initializer_that_is_too_short(self):
         self.fails_on_model(['"w"', "24 bytes"], [node("Add", ["x", "w"], ["y"])], initializers=[tensor("w", [2, 3], raw=bytes(20))])
 
