@@ -63,6 +63,17 @@ class Budgets(cli_cases.Case):
         self.run_ok("opt", "once.isth", "--budget=80%", *QUICK, "-o", "twice.isth")
         self.assertEqual(self.read("once.isth"), self.read("twice.isth"))
 
+    def test_a_plan_that_is_lost_is_told(self):
+        file, loss = self.zoo("cnn")
+        made = self.report("opt", file, *loss, "--budget=80%", *QUICK, "-o", "small.isth")
+        lost = "the step is divided anew, without the plan in the file, which was within"
+        self.assertNotIn(lost, self.run_ok("run", "small.isth").err)
+        self.assertIn(lost, self.run_ok("run", "small.isth", "--microbatches=2").err)
+        self.assertNotIn(lost, self.run_ok("run", file, *loss, "--microbatches=2").err)
+        said = self.run_ok("run", "small.isth", "--precision=f64").err
+        self.assertRegex(said, r"the budget on record, .*, was for another precision, so the plan is not held to it")
+        self.assertGreater(self.report("run", "small.isth", "--precision=f64")["arena_bytes"], made["arena_bytes"])
+
     def test_memory_limit(self):
         file, loss = self.zoo("unet")
         r = self.report("opt", file, *loss, "--policy=none")
@@ -82,6 +93,16 @@ class Budgets(cli_cases.Case):
         ran = self.report("run", "out.isth")
         self.assertEqual(ran["measured_peak_bytes"], made["predicted_peak_bytes"])
         self.assertLess(ran["measured_peak_bytes"], made["baseline_peak_bytes"])
+
+    def test_inputs_beside_a_graph_that_is_written(self):
+        """`opt` feeds inputs to measure; their values are no part of the graph."""
+        file, loss = self.zoo("mlp")
+        os.mkdir(self.path("in"))
+        self.write("in/nosuch.npy", command.npy("f32", (1,), [0.0]))
+        refused = command.run("opt", file, *loss, "--inputs=in", "-o", "out.isth", cwd=self.dir)
+        self.assertEqual(refused.code, 1, refused)
+        self.assertIn("names no input of the graph", refused.err)
+        self.assertFalse(os.path.exists(self.path("out.isth")))
 
     def test_malformed(self):
         self.write("p.json", json.dumps(problem(4)))

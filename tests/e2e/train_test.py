@@ -381,6 +381,9 @@ class Arrays(TrainCase):
                 own = self.write("own.npz", npz(**dict(zip(names, (x, y)))))
                 self.assertEqual(self.train(self.net(), data, "--steps=2", f"--eval-data={own}")[1]["evaluations"], want)
         self.assertEqual(self.train(self.net(), data, "--steps=2")[1]["evaluations"], [])
+        # Labels alone are no tests, and are not passed over either.
+        both = dict(zip(("x_train", "y_train"), examples(32)))
+        self.fails("x_test", self.write("half.npz", npz(**both, y_test=y)), "--steps=2")
 
     def test_types_and_shapes_that_convert(self):
         """Integers become floats, axes of size one may be added or left out, and labels may have any integer type."""
