@@ -45,7 +45,8 @@ void SearchState::setBudget(int64_t bytes) {
   for (StorageId s : g_.storages.ids())
     if (!isSmall(s) && g_.canEvict(s))
       candidates_.push_back(s);
-  weighCandidates();
+  if (g_.isLarge())
+    weighCandidates();
 }
 
 void SearchState::weighCandidates() {
@@ -63,9 +64,9 @@ void SearchState::weighCandidates() {
 }
 
 StorageId SearchState::randomCandidate() {
-  constexpr double kBySize = 0.5;
+  constexpr double kBySize = 0.8;
   const std::vector<StorageId> &from =
-      random.chance(kBySize) && !bySize_.empty() ? bySize_ : candidates_;
+      !bySize_.empty() && random.chance(kBySize) ? bySize_ : candidates_;
   return from[random.below(from.size())];
 }
 

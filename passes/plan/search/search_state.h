@@ -38,9 +38,10 @@ public:
   bool isSmall(StorageId s) const { return g_.storages[s].bytes < leastBytes_; }
   // The storages that are not small and can be evicted.
   const std::vector<StorageId> &candidates() const { return candidates_; }
-  // Draws one of them, half of the times with a chance that grows with the square root of its size:
-  // among thousands of small storages, a large one that is read again and again is found early. (On
-  // recurrent networks plans add a twentieth to a tenth less.)
+  // Draws one of them. Where the problem is large, mostly with a chance that grows with the square
+  // root of its size: among thousands of small storages, a large one that is read again and again
+  // is found early. (Plans of large recurrent networks add a twentieth less; those of small ones,
+  // a hundredth more.)
   StorageId randomCandidate();
   double makingCost(StorageId s) const { return g_.tasks[g_.storages[s].maker].cost; }
 
@@ -63,7 +64,7 @@ private:
   int64_t budget_ = 0, leastBytes_ = 0;
   std::vector<int64_t> bytesAtPeak_; // storages live at the source order's peak, sorted
   std::vector<StorageId> candidates_;
-  std::vector<StorageId> bySize_; // of them, at equal distances of their summed weights
+  std::vector<StorageId> bySize_; // of them, if weighed: at equal distances of their summed weights
   uint64_t asked_ = 0;
   bool isStopped_ = false;
 };
