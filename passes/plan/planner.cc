@@ -63,7 +63,7 @@ public:
   bool isStopped() const { return run_.isStopped(); }
 
   PlanResult run() {
-    result_.baseline = evaluate(p_, sourceOrder(p_));
+    result_.baseline = run_.baseline;
     if (hasOneSchedule(p_)) {
       placeOnly();
       return std::move(result_);
@@ -138,17 +138,12 @@ private:
   bool tryBaseline() {
     if (known_ || result_.baseline.peakBytes > o_.budgetBytes)
       return false;
-    std::vector<TaskId> tasks;
-    for (TaskId t : run_.graph.tasks.ids())
-      tasks.push_back(t);
-    return tryPlace(tasks, kPlacing);
+    return tryPlace(run_.sourceOrder(), kPlacing);
   }
 
   // Places the only schedule.
   void placeOnly() {
-    std::vector<TaskId> tasks;
-    for (TaskId t : run_.graph.tasks.ids())
-      tasks.push_back(t);
+    const std::vector<TaskId> tasks = run_.sourceOrder(); // there are no alternatives
     result_.leastCost = result_.baseline.cost;
     result_.isWithin = !o_.smallest && tryPlace(tasks, kPlacingOnly);
     if (result_.isWithin)
