@@ -112,6 +112,9 @@ struct OutputRole {
   OutputKind kind = OutputKind::Result;
   ValueId of;
   unsigned order = 1;
+  // Whether chunks that the file does not keep add the sums of the output, so that its bits may
+  // differ from those of the graph that was cut into chunks.
+  bool isRounded = false;
   friend bool operator==(const OutputRole &, const OutputRole &) = default;
 };
 

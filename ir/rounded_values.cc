@@ -1,12 +1,9 @@
 #include "ir/rounded_values.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
 
 namespace isthmus {
 namespace {
-
-constexpr char kRoundedOutputs[] = "rounded_outputs"; // their names, one a line
 
 // Whether the node adds the sums of two chunks, where the whole has one sum.
 bool addsChunks(const Graph &g, const Node &n) {
@@ -20,10 +17,9 @@ bool addsChunks(const Graph &g, const Node &n) {
 
 llvm::BitVector roundedValues(const Graph &g) {
   llvm::BitVector depend(unsigned(g.numValues()));
-  if (auto noted = g.meta.find(kRoundedOutputs); noted != g.meta.end())
-    for (llvm::StringRef name : llvm::split(noted->second, '\n'))
-      if (const ValueId v = g.find(name))
-        depend.set(v.index);
+  for (size_t i = 0; i < g.outputs().size(); ++i)
+    if (g.role(i).isRounded)
+      depend.set(g.outputs()[i].index);
   for (uint32_t i = 0; i < g.numNodes(); ++i)
     if (const Node &n = g.node(NodeId(i)); n.is(StandIn::Inverse) || addsChunks(g, n))
       depend.set(n.firstResult.index);
@@ -37,12 +33,11 @@ llvm::BitVector roundedValues(const Graph &g) {
 
 void noteRoundedOutputs(Graph &g) {
   const llvm::BitVector rounded = roundedValues(g);
-  std::string names;
-  for (ValueId v : g.outputs())
-    if (rounded.test(v.index))
-      names += (names.empty() ? "" : "\n") + g.valueName(v).str();
-  if (!names.empty())
-    g.meta[kRoundedOutputs] = names;
+  for (size_t i = 0; i < g.outputs().size(); ++i) {
+    OutputRole role = g.role(i);
+    role.isRounded = rounded.test(g.outputs()[i].index);
+    g.setRole(i, role);
+  }
 }
 
 } // namespace isthmus

@@ -6,11 +6,11 @@
 
 namespace isthmus {
 
-// By value: whether it depends on an inverse, or on sums of chunks that were added.
+// By value: whether it depends on an inverse, or on sums of chunks that were added, or is an output
+// of which the file says so (OutputRole::isRounded).
 llvm::BitVector roundedValues(const Graph &g);
 
-// Notes in the graph's facts (Graph::meta) which outputs these are, for a form that does not keep
-// what chunks stand for; `roundedValues` reads it.
+// Sets the roles of these outputs, for a form that does not keep what chunks stand for.
 void noteRoundedOutputs(Graph &g);
 
 } // namespace isthmus

@@ -373,7 +373,8 @@ private:
     else if (isGradient && !isFloat(g_.type(v).dtype))
       reportRole(text + ", whose elements are no floats");
     for (size_t i = 0; i < output; ++i)
-      if (g_.role(i) == role)
+      if (const OutputRole &r = g_.role(i);
+          r.kind == role.kind && r.of == role.of && r.order == role.order)
         return reportRole(text + ", and so is '" + name(g_.outputs()[i]) +
                           "'; expected one of them");
   }

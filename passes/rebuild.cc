@@ -140,7 +140,9 @@ Graph Rebuilder::finish(llvm::ArrayRef<OldOutput> outputs) {
 void Rebuilder::addOutput(ValueId old, OutputRole role) {
   ISTHMUS_CHECK(map(old), "output '" + from_.valueName(old).str() + "' was left out");
   role.of = map(role.of);
-  to_.addOutput(map(old), role.of || role.kind == OutputKind::Result ? role : OutputRole());
+  if (role.kind != OutputKind::Result && !role.of)
+    role = {.isRounded = role.isRounded};
+  to_.addOutput(map(old), role);
 }
 
 // The copy of what the original's nodes read: not a clone or a stand-in that came later.

@@ -6,10 +6,9 @@
 
 namespace isthmus::onnx_import {
 
-// `v` as it is for the given inputs, with a note for each of them. The graph
-// computes from its inputs all the same: only what depends on this value is settled. Null if `v`
-// depends on anything else; `why` is then the rest of the message "expects '...' to be known at
-// import, but".
+// `v` as it is for the given inputs, with a note for each of them. The graph computes from its
+// inputs all the same: only what depends on this value is settled. Null if `v` depends on anything
+// else; `why` is then the rest of the message "expects '...' to be known at import, but".
 const Tensor *decidedValue(ImportState &s, ValueId v, std::string &why);
 
 } // namespace isthmus::onnx_import

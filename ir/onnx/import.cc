@@ -201,7 +201,8 @@ void Import::checkInitializers() {
     if (differs)
       problems_.add(m_.file, "",
                     "the file declares the initializer '" + t.name() + "' as '" +
-                        declaredText(says) + "', but it is '" + type.str() + "'");
+                        declaredText(says) + "', but it is '" + type.str() +
+                        "'; correct the declaration or store the tensor that it describes");
   }
 }
 

@@ -180,6 +180,10 @@ llvm::Error ReadBack::readClauses(const Metadata &meta, Node &node) {
 
 llvm::Expected<OutputRole> ReadBack::readRole(const Metadata &meta) {
   OutputRole role;
+  const llvm::StringRef rounded = getMeta(meta, kRounded);
+  if (!rounded.empty() && rounded != "1")
+    return makeError("'{0}' of an output is '1' or is not there, got '{1}'", kRounded, rounded);
+  role.isRounded = !rounded.empty();
   llvm::StringRef gradient = getMeta(meta, kGradient), next = getMeta(meta, kNext);
   if (gradient.empty() && next.empty())
     return role;

@@ -22,6 +22,7 @@ constexpr llvm::StringLiteral kLoss("isthmus.loss");     // of the model
 constexpr llvm::StringLiteral kGradient("isthmus.gradient"); // of an output: whose gradient it is
 constexpr llvm::StringLiteral kNext("isthmus.next");         // of an output: of which state
 constexpr llvm::StringLiteral kOrder("isthmus.order");       // of a gradient, if it is not 1
+constexpr llvm::StringLiteral kRounded("isthmus.rounded"); // of an output: "1" if chunks rounded it
 constexpr llvm::StringLiteral kKind("isthmus.kind");         // of inputs and initializers
 constexpr llvm::StringLiteral kPlace("isthmus.place"); // of inputs and initializers: their position
 constexpr llvm::StringLiteral kInit("isthmus.init");   // "normal {std = 0.1}"

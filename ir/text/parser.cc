@@ -425,8 +425,10 @@ bool Parser::parseOutput() {
   outputRoles_.push_back(c_.tok());
   if (version_ > 1 && !parseRole(role))
     return false;
+  if (version_ > 1 && c_.acceptWord("rounded"))
+    role.isRounded = true;
   g_.addOutput(v, role);
-  return endStatement(version_ > 1 ? "gradient(...), next(...) or " : "");
+  return endStatement(version_ > 1 ? "gradient(...), next(...), rounded or " : "");
 }
 
 // Parses `gradient(%w)`, `gradient(%w, 2)` or `next(%mean)`; an output without a role is a result.

@@ -129,13 +129,15 @@ void Printer::printAttrs(const Attrs &attrs, llvm::ArrayRef<AttrDef> defs) {
 }
 
 void Printer::printRole(const OutputRole &role) {
-  if (role.kind == OutputKind::Result)
-    return;
-  os_ << (role.kind == OutputKind::Gradient ? " gradient(" : " next(");
-  printValue(role.of);
-  if (role.order != 1)
-    os_ << ", " << role.order;
-  os_ << ')';
+  if (role.kind != OutputKind::Result) {
+    os_ << (role.kind == OutputKind::Gradient ? " gradient(" : " next(");
+    printValue(role.of);
+    if (role.order != 1)
+      os_ << ", " << role.order;
+    os_ << ')';
+  }
+  if (role.isRounded)
+    os_ << " rounded";
 }
 
 void Printer::printProvenance(const Provenance &from) {

@@ -100,7 +100,7 @@ private:
     if (role.kind != OutputKind::Result) {
       role.of = now_[place].lookup(role.of);
       if (!role.of)
-        role = {};
+        role = {.isRounded = role.isRounded};
     }
     Program &p = programs_[place];
     p.graph.addOutput(def ? now_[place].lookup(v) : input(place, v), role);

@@ -147,6 +147,19 @@ class Head(Chunks):
         self.run_ok("opt", model, "--loss=mean", "--microbatches=2", "-o", "parts.onnx")
         told = self.run_ok("verify", model, "parts.onnx", "--loss=mean").err
         self.assertIn("depend on inverses or sums of chunks", told)
+        self.assertIn("because 'parts.onnx' says that chunks rounded them: %grad", told)
+        self.run_ok("opt", "parts.onnx", "-o", "parts.isth")
+        self.assertRegex(self.read("parts.isth").decode(), r"output %\S+ gradient\(%\S+\) rounded\n")
+        self.assertIn("'parts.isth' says", self.run_ok("verify", model, "parts.isth", "--loss=mean").err)
+
+    def test_the_author_s_facts_loosen_no_comparison(self):
+        rows = ("isthmus 2", 'meta rounded_outputs = "y"', "graph @two {", "  input %x : f32[4]",
+                "  %y = {op}(%x) : f32[4]", "  output %y", "}")
+        for op in "exp", "expm1":
+            self.write(f"{op}.isth", "\n".join(rows).replace("{op}", op) + "\n")
+        told = command.run("verify", "exp.isth", "expm1.isth", "--max-inverse-error=10", cwd=self.dir)
+        self.assertEqual(told.code, 4, told)
+        self.assertIn("elements differ", told.err)
 
     def test_pictures_and_words(self):
         model = self.gpt2()

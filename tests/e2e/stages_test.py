@@ -391,7 +391,7 @@ class Explained(Stages):
         waits = sum(s["wait_before_seconds"] + s["wait_between_seconds"] + s["wait_after_seconds"] for s in figures["stages"])
         self.assertAlmostEqual(waits / (4 * step), figures["bubble"], places=9)
         refused = self.fails_with(2, *common, "--stages=2", "--of=%h")
-        self.assertIn("--of shows tensors of a step on one device, and this one runs on 2", refused.err)
+        self.assertIn("--of shows tensors of a step on one device, and this one runs on 2; `isthmus view` shows", refused.err)
 
     def test_a_step_that_is_too_large_to_be_built(self):
         model = self.net("mlp", "mlp", "--depth=128", "--width=16", "--shape=16", "--batch=1024")

@@ -48,7 +48,7 @@ void decorate(Graph &g, uint64_t seed) {
     g.record.budgetBytes = int64_t(random.below(1 << 20)) + 1;
   for (uint32_t i = 0; i < g.outputs().size(); ++i)
     if (const ValueId v = g.outputs()[i]; random.oneIn(3) && g.role(i).kind == OutputKind::Result)
-      g.setRole(i, {OutputKind::Gradient, v, i + 1});
+      g.setRole(i, {OutputKind::Gradient, v, i + 1, random.oneIn(2)});
   g.meta["seed \"\n"] = std::to_string(seed);
 }
 

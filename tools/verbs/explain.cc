@@ -34,7 +34,7 @@ ExplainOptions explainOptions(const Options &o, const PlanChoice &plan, const Co
 llvm::Error explainStages(const Options &o, const Compiled &c) {
   if (!o.of.empty())
     return usageError("--of shows tensors of a step on one device, and this one runs on {0}; "
-                      "`isthmus profile` and `isthmus view` show a part",
+                      "`isthmus view` shows the tensors of each",
                       c.programs.size());
   const Report report(c.figures);
   if (o.json) {

@@ -100,11 +100,23 @@ llvm::Error writeOutputsOf(const Graph &g, Session &s, const Options &o) {
   return writeOutputs(g, s, o.outputs);
 }
 
+// A file may say of its outputs that chunks rounded them; nothing in it shows whether they did.
+void tellWhatTheFileSays(const std::string &path, const Graph &g) {
+  std::vector<std::string> rounded;
+  for (size_t i = 0; i < g.outputs().size(); ++i)
+    if (g.role(i).isRounded)
+      rounded.push_back("%" + g.valueName(g.outputs()[i]).str());
+  if (!rounded.empty())
+    Console::get().note("compared within an error, because '" + path +
+                        "' says that chunks rounded them: " + llvm::join(rounded, ", "));
+}
+
 // Runs the graph unchanged and returns every output; writes them to `outputs`, unless it is empty.
 llvm::Expected<Side> sideOf(const std::string &path, Graph g, const CompileOptions &options,
                             const Options &o, const GivenInputs &given, Device &device,
                             bool writes) {
   Side side{path, {}, g.hasBackward()};
+  tellWhatTheFileSays(path, g);
   auto c = compiled(std::move(g), options, device.target());
   if (!c)
     return c.takeError();

@@ -298,6 +298,8 @@ std::optional<int64_t> streamOf(const Node &n) {
 }
 
 void Exporter::addRole(const OutputRole &role, Metadata &meta) const {
+  if (role.isRounded)
+    setMeta(meta, kRounded, "1");
   if (role.kind == OutputKind::Result)
     return;
   setMeta(meta, role.kind == OutputKind::Gradient ? kGradient : kNext, g_.valueName(role.of));
@@ -423,7 +425,7 @@ static Graph withoutReplaced(const Graph &g, const OnnxExportOptions &options) {
   }
   for (size_t i = 0; i < out.outputs().size(); ++i)
     if (const ValueId of = out.role(i).of; of && Graph::isReplaced(out.value(of).def))
-      out.setRole(i, {});
+      out.setRole(i, {.isRounded = out.role(i).isRounded});
   return out;
 }
 

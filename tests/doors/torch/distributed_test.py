@@ -315,11 +315,13 @@ def sharded_parameters_with_a_wish(rank):
 
 
 def peaks_of_sharded_parameters(rank, **options):
-    """Returns planned and measured peaks for a batch that has as many bytes as a parameter. The group sends nothing, because gloo's threads keep
-    sent tensors live after the wait has ended."""
+    """Returns planned and measured peaks of rank 0 for a batch that has as many bytes as a parameter. The group sends nothing, because gloo's
+    threads keep sent tensors live after the wait has ended; so the other rank has nothing to do."""
     width = 128
     group = dist.new_group(backend="fake")
     found = {}
+    if rank > 0:
+        return found
     for policy in (again, None):
         for budget in ("100%", "min"):
             torch.compiler.reset()
@@ -738,12 +740,12 @@ class Cases(unittest.TestCase):
 
     def sharding_saves(self, case):
         """Checks that parameters that are gathered again are not live between the forward and the backward, and that peaks are as planned."""
-        for result in self.found(case):
-            for what, (planned, measured) in result["peaks"].items():
-                self.assertLessEqual(measured, planned * (1 + SLACK), what)
-                self.assertGreaterEqual(measured, 0.95 * planned, what)
-            self.assertLess(result["peaks"]["again 100%"][1], result["peaks"]["once 100%"][1] - result["whole"] / 2)
-            self.assertLess(result["peaks"]["again min"][1], result["peaks"]["once min"][1])
+        result, _ = self.found(case)
+        for what, (planned, measured) in result["peaks"].items():
+            self.assertLessEqual(measured, planned * (1 + SLACK), what)
+            self.assertGreaterEqual(measured, 0.95 * planned, what)
+        self.assertLess(result["peaks"]["again 100%"][1], result["peaks"]["once 100%"][1] - result["whole"] / 2)
+        self.assertLess(result["peaks"]["again min"][1], result["peaks"]["once min"][1])
 
 
 class Distributed(Cases):
