@@ -25,8 +25,8 @@ _LOOKED_AT_EACH = 16
 """Of the first steps ranks look after each one, and later after each one whose number is a multiple of this."""
 
 _groups: weakref.WeakKeyDictionary[Any, tuple[int, Iterator[int]]] = weakref.WeakKeyDictionary()
-"""The number of each process group, because one store may serve several one after another, and the numbers of the objects that use it."""
-_numbers = itertools.count()
+"""The number of each process group, because one store may serve several one after another, and the numbers of the objects that use it. The store
+counts the groups, for each rank: a group with a store of its own that only some ranks have used is no reason to count differently."""
 
 
 class Refusals:
@@ -69,10 +69,10 @@ class Refusals:
         """Returns the store of the default process group; None: there are no other ranks. It is not kept, because it must end with its group."""
         if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
             return None
-        group = distributed.group.WORLD
+        group, store = distributed.group.WORLD, hooks.store_of_ranks()
         if self._group is None or self._group() is not group:
             if group not in _groups:
-                _groups[group] = next(_numbers), itertools.count()
+                _groups[group] = store.add(f"isthmus/refusals/groups of rank {distributed.get_rank()}", 1), itertools.count()
             number, users = _groups[group]
             self._group, self._prefix, self._raised = weakref.ref(group), f"isthmus/refusals/{number}/{next(users)}", 0
-        return distributed.PrefixStore(self._prefix, hooks.store_of_ranks())
+        return distributed.PrefixStore(self._prefix, store)
