@@ -22,6 +22,9 @@ llvm::Error Arena::take(int64_t offset, int64_t bytes, Owner owner) {
   if (offset < 0 || offset + bytes > bytes_)
     return internalError("the layout has {0} at bytes [{1}, {2}) of {3}, which has {4}",
                          textOf(owner), offset, offset + bytes, name_, bytes_);
+  if (offset % alignment_ != 0)
+    return internalError("the layout has {0} at byte {1} of {2}, which is no multiple of {3}",
+                         textOf(owner), offset, name_, alignment_);
   if (auto other = overlapping(offset, bytes); other != inUse_.end())
     return internalError("the layout has {0} at bytes [{1}, {2}) of {3}, and {4}, which is in use "
                          "and must not be overwritten, at [{5}, {6})",

@@ -33,7 +33,8 @@ llvm::Expected<std::unique_ptr<Executor>> Executor::create(const Graph &graph, c
 
 Executor::Executor(const Graph &graph, const Layout &layout, Device &device, Transport *transport)
     : graph_(graph), layout_(layout), device_(device), transport_(transport),
-      arena_("the arena", layout.arenaBytes), onHost_("the host's memory", layout.hostBytes),
+      arena_("the arena", layout.arenaBytes, device.target().alignment),
+      onHost_("the host's memory", layout.hostBytes, device.target().alignment),
       roots_(storageRoots(graph)), within_(storageOffsets(graph)), shared_(graph.inputs().size()),
       fed_(graph.inputs().size(), false), reads_(graph.numValues(), 0) {
   for (uint32_t i = 0; i < graph.numNodes(); ++i)

@@ -228,6 +228,7 @@ private:
     if (!repair_.isDone() || height_ == INT64_MAX || p_.best != repair_.offsets())
       repair_.start(p_.best);
     height_ = p_.least - std::max<int64_t>((p_.least - low) / kPart, 1);
+    height_ -= height_ % p_.unit; // buffers also lie below the height
     repair_.lower(height_);
     return true;
   }

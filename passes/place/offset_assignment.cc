@@ -4,6 +4,7 @@
 // instances no placement reaches the peak; then the searches spend all their work, unless the exact
 // one proves that none is lower than the best.
 
+#include "ir/check.h"
 #include "passes/place/offset_search.h"
 
 namespace isthmus {
@@ -129,8 +130,10 @@ int64_t assignOffsets(std::vector<Buffer> &buffers, int64_t peak, const OffsetOp
     takeTurns(p, enough, most);
   if (p.least == INT64_MAX)
     return p.least;
-  for (size_t i = 0; i < buffers.size(); ++i)
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    ISTHMUS_CHECK(p.best[i] % p.unit == 0, "an offset that is not aligned as the sizes are");
     buffers[i].offset = p.best[i];
+  }
   return p.least;
 }
 

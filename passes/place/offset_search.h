@@ -4,6 +4,7 @@
 #include "passes/place/place.h"
 
 #include <memory>
+#include <numeric>
 #include <random>
 
 namespace isthmus {
@@ -17,7 +18,10 @@ public:
   static constexpr int64_t kHighest = int64_t(1) << 62;
 
   OffsetAssignment(const std::vector<Buffer> &buffers, int64_t peak, std::function<bool()> goOn)
-      : buffers(buffers), peak(peak), bound(peak), goOn_(std::move(goOn)) {}
+      : buffers(buffers), peak(peak), bound(peak), goOn_(std::move(goOn)) {
+    for (const Buffer &b : buffers)
+      unit = std::gcd(unit, b.bytes);
+  }
 
   // Asks the caller whether to go on, after some work. A stop uses up all work, so that the
   // searches end at once.
@@ -51,6 +55,7 @@ public:
   uint32_t below(size_t n) { return static_cast<uint32_t>(random_() % n); }
 
   const std::vector<Buffer> &buffers;
+  int64_t unit = 0; // the greatest common divisor of the sizes; offsets are multiples of it too
   const int64_t peak;
   int64_t bound; // no placement is lower
   int64_t work = 0;

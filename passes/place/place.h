@@ -22,9 +22,10 @@ struct OffsetOptions {
   std::function<bool()> goOn = {};
 };
 // Sets offsets so that buffers alive together do not overlap, and returns the end of the highest.
-// `peak` is the largest sum of live bytes, a lower bound on every placement; the search stops when
-// it is reached. Deterministic. Returns INT64_MAX, and sets no offsets, if it finds no placement
-// that ends within 2^62 bytes.
+// Offsets are multiples of the greatest common divisor of the sizes, so that sizes that are rounded
+// up to an alignment keep it. `peak` is the largest sum of live bytes, a lower bound on every
+// placement; the search stops when it is reached. Deterministic. Returns INT64_MAX, and sets no
+// offsets, if it finds no placement that ends within 2^62 bytes.
 int64_t assignOffsets(std::vector<Buffer> &buffers, int64_t peak,
                       const OffsetOptions &options = {});
 

@@ -39,10 +39,15 @@ int64_t peakOf(const std::vector<Buffer> &buffers) {
 
 bool conflict(const Buffer &a, const Buffer &b) { return a.begin < b.end && b.begin < a.end; }
 
-// Offsets are in [0, top), and buffers that are live together do not overlap.
+// Offsets are in [0, top) and aligned as the sizes are, and buffers that are live together do not
+// overlap.
 void expectLegal(const std::vector<Buffer> &buffers, int64_t top) {
+  int64_t unit = 0;
+  for (const Buffer &b : buffers)
+    unit = std::gcd(unit, b.bytes);
   for (const Buffer &a : buffers) {
     ASSERT_GE(a.offset, 0);
+    ASSERT_EQ(a.offset % unit, 0);
     ASSERT_LE(a.offset + a.bytes, top);
     for (const Buffer &b : buffers)
       ASSERT_FALSE(&a != &b && conflict(a, b) && a.offset < b.offset + b.bytes &&
