@@ -12,6 +12,7 @@
 #include <csetjmp>
 #include <cstdlib>
 #include <exception>
+#include <locale.h>
 #include <new>
 
 namespace isthmus::c {
@@ -24,6 +25,7 @@ struct Call {
   std::string bug;
   Call *outer;
   isthmus_status status = ISTHMUS_INTERNAL; // of the failure that left the call
+  locale_t hosts = LC_GLOBAL_LOCALE;
 };
 thread_local Call *innermost = nullptr;
 
@@ -35,6 +37,25 @@ public:
 private:
   Call &call_;
 };
+
+// The calling thread's locale, as long as this lives.
+class Locale {
+public:
+  explicit Locale(locale_t l) : before_(uselocale(l)) {}
+  ~Locale() { uselocale(before_); }
+  Locale(const Locale &) = delete;
+
+  locale_t before() const { return before_; }
+
+private:
+  const locale_t before_;
+};
+
+// 0, which changes nothing, if there is no memory for it.
+locale_t cLocale() {
+  static const locale_t c = newlocale(LC_ALL_MASK, "C", nullptr);
+  return c;
+}
 
 // Jumps to the innermost call; returns if no function of the library is running.
 void leave(std::string why, isthmus_status status = ISTHMUS_INTERNAL) {
@@ -89,10 +110,16 @@ isthmus_status guarded(isthmus_error **error, llvm::function_ref<isthmus_status(
   if (error)
     *error = nullptr;
   expectBugs();
-  Call call{{}, "", innermost, ISTHMUS_INTERNAL};
+  const Locale own(cLocale());
+  Call call{.outer = innermost, .hosts = own.before()};
   const Entered entered(call);
   const isthmus_status status = attempt(call, error, body);
   return call.bug.empty() ? status : fail(status, std::move(call.bug), error);
+}
+
+void callHost(llvm::function_ref<void()> function) {
+  const Locale hosts(innermost ? innermost->hosts : nullptr);
+  function();
 }
 
 } // namespace isthmus::c

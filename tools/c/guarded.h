@@ -13,8 +13,11 @@ isthmus_status fail(llvm::Error e, isthmus_error **error); // the error's kind d
 
 // Runs a function's body and returns its status. An exception gives ISTHMUS_INTERNAL, and so does a
 // bug of ours: a failed check or assertion, a fatal error of LLVM, an exception that leaves a
-// noexcept function. An allocation that fails gives ISTHMUS_OUT_OF_MEMORY.
+// noexcept function. An allocation that fails gives ISTHMUS_OUT_OF_MEMORY. Numbers in texts have a
+// point, whatever LC_NUMERIC the host has set: a text may be given back to the library.
 isthmus_status guarded(isthmus_error **error, llvm::function_ref<isthmus_status()> body);
+// Calls a function of the host from within a body, in the host's own locale.
+void callHost(llvm::function_ref<void()> function);
 
 // The most items that an array may have: they are numbered in 32 bits.
 constexpr size_t kMostItems = UINT32_MAX - 1;

@@ -28,7 +28,7 @@ public:
   }
   bool goesOn(const plan::SearchProgress &now) {
     if (begins() && tell_ && Clock::now() >= next_) {
-      isCancelled_ |= !tell_(user_, now.share, now.cost);
+      callHost([&] { isCancelled_ |= !tell_(user_, now.share, now.cost); });
       next_ = Clock::now() + pause_;
     }
     return !isCancelled_;
