@@ -496,14 +496,21 @@ Factors factorsOfGather(const OpCall &c) {
                                                         : i - rank + 1);
   return f;
 }
-// Rows are summed over the axes of the indices.
+// Rows are summed over the axes of the indices, in the order of the rows. Cut along an axis inside
+// of another one, they would be added in another order.
 Factors factorsOfScatterRows(const OpCall &c) {
   Factors f = wholeFactors(c);
-  const size_t axis = size_t(axisOf(*c.attrs, c.results[0])), rank = c.operands[0].dims.size();
+  const Dims &indices = c.operands[0].dims;
+  const size_t axis = size_t(axisOf(*c.attrs, c.results[0])), rank = indices.size();
   for (size_t i = 0; i < f.operands[1].size(); ++i)
     f.operands[1][i].factor = uint32_t(i);
+  const size_t outermost =
+      size_t(llvm::find_if(indices, [](int64_t d) { return d != 1; }) - indices.begin());
   for (size_t i = 0; i < rank; ++i)
-    f.operands[0][i].factor = uint32_t(axis + i);
+    if (i == outermost)
+      f.operands[0][i].factor = uint32_t(axis + i);
+    else
+      f.operands[1][axis + i] = {};
   for (size_t i = 0; i < f.results[0].size(); ++i)
     if (i != axis)
       f.results[0][i].factor = uint32_t(i < axis ? i : i + rank - 1);

@@ -248,6 +248,10 @@ TEST(RowFactors, AreWritten) {
   EXPECT_EQ(factors("reshape(f32[4, 6]) {dims = [24]}"), "[a, .] -> [a*6]");
   EXPECT_EQ(factors("sum(f32[4, 3]) {axes = [0]}"), "[a, .] -> [.]");
   EXPECT_EQ(factors("sum(f32[4, 3]) {axes = [1]}"), "[a, b] -> [a]");
+  EXPECT_EQ(factors("scatter_rows(i64[2, 3], f64[2, 2, 3]) {axis = 1, size = 4}"),
+            "[b, .] [a, b, .] -> [a, .]");
+  EXPECT_EQ(factors("scatter_rows(i64[1, 3], f64[1, 3, 2]) {size = 4}"),
+            "[., b] [., b, c] -> [., c]");
   EXPECT_EQ(factors("conv_weight_grad(f32[2, 4, 5], f32[2, 3, 7]) {kernel = [3]}"),
             "[a, ., .] [a, ., .] -> [., ., .]");
 }
