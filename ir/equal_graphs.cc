@@ -79,7 +79,8 @@ private:
   }
 
   bool sameRole(const OutputRole &x, const OutputRole &y) const {
-    return x.kind == y.kind && x.order == y.order && x.isRounded == y.isRounded && sameValue(x.of, y.of);
+    return x.kind == y.kind && x.order == y.order && x.isRounded == y.isRounded &&
+           sameValue(x.of, y.of);
   }
 
   std::string inputDifference(const Input &x, const Input &y) const {

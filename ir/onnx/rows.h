@@ -23,7 +23,7 @@ constexpr llvm::StringLiteral kGradient("isthmus.gradient"); // of an output: wh
 constexpr llvm::StringLiteral kNext("isthmus.next");         // of an output: of which state
 constexpr llvm::StringLiteral kOrder("isthmus.order");       // of a gradient, if it is not 1
 constexpr llvm::StringLiteral kRounded("isthmus.rounded"); // of an output: "1" if chunks rounded it
-constexpr llvm::StringLiteral kKind("isthmus.kind");         // of inputs and initializers
+constexpr llvm::StringLiteral kKind("isthmus.kind");       // of inputs and initializers
 constexpr llvm::StringLiteral kPlace("isthmus.place"); // of inputs and initializers: their position
 constexpr llvm::StringLiteral kInit("isthmus.init");   // "normal {std = 0.1}"
 constexpr llvm::StringLiteral kRow("isthmus.row");     // of standard operators
@@ -33,7 +33,7 @@ constexpr llvm::StringLiteral kPhase("isthmus.phase");
 constexpr llvm::StringLiteral kOrigin("isthmus.origin");
 constexpr llvm::StringLiteral kRestores("isthmus.restores");
 constexpr llvm::StringLiteral kStandIn("isthmus.stand_in"); // the kind of a node with kRestores
-constexpr llvm::StringLiteral kPasses("isthmus.passes"); // kRestores in format 1
+constexpr llvm::StringLiteral kPasses("isthmus.passes");    // kRestores in format 1
 constexpr llvm::StringLiteral kSource("isthmus.source");
 constexpr llvm::StringLiteral kMarks("isthmus.marks");
 constexpr llvm::StringLiteral kDevice("isthmus.device");

@@ -423,10 +423,11 @@ bool Parser::parseOutput() {
     return false;
   OutputRole role;
   outputRoles_.push_back(c_.tok());
-  if (version_ > 1 && !parseRole(role))
-    return false;
-  if (version_ > 1 && c_.acceptWord("rounded"))
-    role.isRounded = true;
+  if (version_ > 1) {
+    if (!parseRole(role))
+      return false;
+    role.isRounded = c_.acceptWord("rounded");
+  }
   g_.addOutput(v, role);
   return endStatement(version_ > 1 ? "gradient(...), next(...), rounded or " : "");
 }
