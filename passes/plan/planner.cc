@@ -5,6 +5,7 @@
 #include "passes/plan/dead_runs.h"
 #include "passes/plan/peak_search.h"
 #include "passes/plan/search/emit_schedule.h"
+#include "passes/plan/storages/storage_graph.h"
 #include "passes/plan/useful_search.h"
 
 #include <algorithm>
@@ -379,14 +380,15 @@ double effortOf(const SearchOptions &o, size_t numOps) {
   return o.effort > 0 ? o.effort : defaultEffort(numOps);
 }
 
-// The better of two plans for the same budget.
+// The better of two plans for the same budget. Of two that cost the same it is the one with the
+// better bound.
 static PlanResult better(PlanResult a, PlanResult b, const SearchOptions &o) {
   const bool isByCost = a.isWithin && b.isWithin && !o.smallest;
   auto rank = [&](const PlanResult &r) {
     const bool isUseless = o.smallest ? r.overhead() > o.mostAdded : !r.isWithin;
-    const double arena = double(r.arenaBytes);
-    return isByCost ? std::tuple(false, r.planned.cost, arena)
-                    : std::tuple(isUseless, arena, r.planned.cost);
+    const double arena = double(r.arenaBytes), cost = r.planned.cost;
+    return isByCost ? std::tuple(false, cost, -r.leastCost.value_or(0), arena)
+                    : std::tuple(isUseless, arena, cost, 0.0);
   };
   int64_t smallest = std::max(a.smallestBytes, b.smallestBytes);
   if (a.smallestBytes > 0 && b.smallestBytes > 0)
@@ -394,6 +396,12 @@ static PlanResult better(PlanResult a, PlanResult b, const SearchOptions &o) {
   PlanResult best = rank(b) < rank(a) ? std::move(b) : std::move(a);
   best.smallestBytes = smallest;
   return best;
+}
+
+// Whether no search can find a cheaper plan.
+static bool isBest(const Problem &p, const SearchOptions &o, const PlanResult &r) {
+  const std::optional<double> least = leastCostAtAll(p);
+  return least && r.isWithin && !o.smallest && r.planned.cost <= *least;
 }
 
 #ifndef NDEBUG
@@ -409,18 +417,51 @@ static bool isAsClaimed(const Problem &p, const SearchOptions &o, const PlanResu
 }
 #endif
 
-PlanResult planWithin(const Problem &p, const SearchOptions &options) {
-  const int64_t lowest = lowestPeak(p);
+// The plan of one effort. `lowest` is a lower bound on every schedule's peak.
+static PlanResult planOnce(const Problem &p, const SearchOptions &options, int64_t lowest) {
   // The same search as for a problem without alternatives.
   ArenaSearch first(p, options, hasAlternatives(p) ? lowestPeakOfOriginals(p) : lowest);
   PlanResult r = first.run();
-  const std::optional<double> least = leastCostAtAll(p);
-  const bool isBest = least && r.isWithin && !options.smallest && r.planned.cost <= *least;
-  if (hasAlternatives(p) && !isBest && !first.isStopped()) {
+  if (hasAlternatives(p) && !isBest(p, options, r) && !first.isStopped()) {
     ArenaSearch more(p, options, lowest, &r);
     if (more.usesAlternatives()) {
       PlanResult second = more.run(); // `more` reads `r`
       r = better(std::move(r), std::move(second), options);
+    }
+  }
+  return r;
+}
+
+// The options of a search with another effort. What it reports is moved to the part of the progress
+// that begins at `begin` and takes `share`. `isStopped` is set where the caller stops it.
+static SearchOptions withEffort(const SearchOptions &o, double effort, double begin, double share,
+                                bool &isStopped) {
+  SearchOptions other = o;
+  other.effort = effort;
+  if (o.progress)
+    other.progress = [&o, &isStopped, begin, share](const SearchProgress &now) {
+      isStopped |= !o.progress({begin + share * now.share, now.cost});
+      return !isStopped;
+    };
+  return other;
+}
+
+// A search with more effort takes other turns, and its plan may be dearer. So where more effort
+// than the default is allowed, the default's search comes before it, and the better plan is taken.
+PlanResult planWithin(const Problem &p, const SearchOptions &options) {
+  const int64_t lowest = lowestPeak(p);
+  const double effort = options.effort;
+  const double usual = defaultEffort(StorageGraph(p, /*withAlternatives=*/false).numOriginal);
+  PlanResult r;
+  if (effort <= usual || hasOneSchedule(p)) {
+    r = planOnce(p, options, lowest);
+  } else {
+    const double part = usual / (usual + effort);
+    bool isStopped = false;
+    r = planOnce(p, withEffort(options, usual, 0, part, isStopped), lowest);
+    if (!isStopped && !isBest(p, options, r)) {
+      PlanResult more = planOnce(p, withEffort(options, effort, part, 1 - part, isStopped), lowest);
+      r = better(std::move(r), std::move(more), options);
     }
   }
   r.lowestPeak = lowest;

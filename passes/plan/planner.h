@@ -33,7 +33,9 @@ struct SearchOptions {
   // With `smallest`: the most that the plan may add, as a share of the baseline's cost. The plan is
   // then the smallest within it, unless that exceeds a budget above 0, which a smaller one meets.
   double mostAdded = 1;
-  double effort = 0; // about seconds of one common core; 0: by the size of the problem
+  // About seconds of one common core; 0: by the size of the problem. A search with more effort than
+  // that has the plan of the default search too, so that it is never dearer.
+  double effort = 0;
   uint64_t seed = 0;
   // The problem is a segment that recurs in a larger problem: even small storages may be evicted,
   // and it is not divided further.

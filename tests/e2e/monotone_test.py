@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that more memory never costs more, even if each budget is searched separately."""
+"""Checks that neither more memory nor more effort costs more, even if each budget is searched separately."""
 
 import json
 import os
@@ -64,6 +64,19 @@ class Monotone(cli_cases.Case):
             if name.endswith(".json") and name != "figures.json":
                 with self.subTest(name):
                     self.assert_never_rises(["plan", os.path.join(graphs, name)], (90, 75, 60, 50, 45, 40, 35)[:: 1 if FULL else 2], effort=0.5)
+
+    @unittest.skipUnless(os.path.isdir(os.path.join(SHARED, "graphs")), "needs the shared graphs")
+    def test_more_effort_than_the_default(self):
+        """On this network placing decides, so a longer search alone ends in a dearer plan."""
+        graph = os.path.join(SHARED, "graphs", "charlstm2_t32_b256.json")
+
+        def overhead(*effort):
+            self.run_ok("plan", graph, "--budget=50%", *effort, "--report=r.json", "-o", "out.json")
+            return json.loads(self.read("r.json"))["recompute_overhead"]
+
+        usual = overhead()
+        for effort in (5, 10, 20) if FULL else (5,):
+            self.assertLessEqual(overhead(f"--effort={effort}"), usual, effort)
 
 
 if __name__ == "__main__":

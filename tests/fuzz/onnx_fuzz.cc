@@ -2,7 +2,7 @@
 // diagnostics, or a legal graph that is unchanged by export and import. The plain kernels fold
 // constants, as in the command line.
 //
-// FUZZ: sources=ir/onnx/*.cc ir/onnx/parameters/*.cc ir/onnx/export/*.cc kernels/fold.cc kernels/plain/*.cc runtime/kernel.cc
+// FUZZ: sources=ir/onnx/**/*.cc kernels/fold.cc kernels/plain/**/*.cc runtime/kernel.cc
 // FUZZ: libraries=-lprotobuf
 // FUZZ: flags=-Itests/fuzz/no_openmp
 // FUZZ: protos=onnx/onnx.proto

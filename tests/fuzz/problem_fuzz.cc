@@ -1,7 +1,7 @@
 // Reads any bytes as a problem of the planner. The result is an error that names the file, or a
 // problem with consistent numbers. Small problems are also planned.
 //
-// FUZZ: sources=passes/cheapest_steps.cc passes/inspect/joint_graph.cc passes/plan/*.cc
+// FUZZ: sources=passes/cheapest_steps.cc passes/inspect/joint_graph.cc passes/plan/**/*.cc
 
 #include "ir/check.h"
 #include "ir/diagnostics.h"

@@ -2,7 +2,7 @@
 // unchanged by printing and parsing and that can be judged. A valid schedule reads nothing that was
 // overwritten.
 //
-// FUZZ: sources=passes/cheapest_steps.cc passes/inspect/joint_graph.cc passes/plan/*.cc
+// FUZZ: sources=passes/cheapest_steps.cc passes/inspect/joint_graph.cc passes/plan/**/*.cc
 
 #include "ir/check.h"
 #include "ir/diagnostics.h"

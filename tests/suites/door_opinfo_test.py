@@ -1,7 +1,7 @@
 """Runs PyTorch's OpInfo and ModuleInfo samples through the PyTorch door at the least peak: results, gradients and the next random number must be
 those of plain PyTorch, bit by bit.
 
-By default one sample of every twentieth operator runs, in f32 and, by turns, in bf16 or in the other memory format, of every fifteenth that has a
+By default one sample of every twenty-fifth operator runs, in f32 and, by turns, in bf16 or in the other memory format, of every twentieth that has a
 variant that writes into its operand, and of every twentieth module. With ISTHMUS_FULL=1 in the environment, or names as arguments, such as
 'nn.functional.conv*', 'add_' or 'nn.Conv2d', many samples run, in four types, both memory formats, with one thread and two, with symbolic sizes and
 under autocast.
@@ -213,7 +213,7 @@ def main():
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     every = bool(options.patterns) or FULL
-    kinds = ((of_operators, 20, FEW), (of_writing_operators, 15, FEW[:1]), (of_modules, 20, FEW[:1]))
+    kinds = ((of_operators, 25, FEW), (of_writing_operators, 20, FEW[:1]), (of_modules, 20, FEW[:1]))
     chosen = []
     for of_kind, step, few in kinds:
         for k, subject in enumerate(list(of_kind())[:: 1 if every else step]):

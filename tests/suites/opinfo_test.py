@@ -31,7 +31,7 @@ from opinfo_exceptions import ENDS_THE_PROCESS, Failure  # noqa: E402
 from opinfo_samples import operators, samples  # noqa: E402
 
 # The number of samples for each operator. PyTorch has up to 1440 for one, which differ little.
-SAMPLES, FULL_SAMPLES = 3, 30
+SAMPLES, FULL_SAMPLES = 2, 30
 FULL = os.environ.get("ISTHMUS_FULL") == "1"
 
 
