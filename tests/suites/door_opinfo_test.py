@@ -31,6 +31,15 @@ from torch.utils import _pytree as pytree  # noqa: E402
 import isthmus.torch  # noqa: E402
 
 FULL = os.environ.get("ISTHMUS_FULL") == "1"
+# PyTorch's tracing makes other ops of these, so that every backend has other bits than plain PyTorch. Results are those of aot_eager there.
+OF_ANOTHER_TRACE = {
+    "addcdiv": "Dynamo makes it of div, mul and add",
+    "nn.functional.bilinear": "under autocast its parts are cast one by one",
+    "nn.functional.multi_margin_loss": "symbolic sizes: it is traced in parts",
+    "nn.functional.multilabel_margin_loss": "symbolic sizes: it is traced in parts",
+}
+# PyTorch's own kernel gives other values in each call where the last axis has a stride.
+WRONG_WITH_CHANNELS_LAST = {"torch.ops.aten._scaled_dot_product_flash_attention_for_cpu"}
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 # Their results are memory as it was found, or depend on addresses.
 LEFT_OUT = ("empty*", "new_empty*", "*_strided", "empty_like")
@@ -176,6 +185,8 @@ def same(a, b):
 
 def check(subject, way, count):
     """Returns (samples compared, texts of failures, samples that PyTorch itself cannot run or trace)."""
+    if way.is_channels_last and subject.name in WRONG_WITH_CHANNELS_LAST:
+        return 0, [], 0
     compared, failures, left_out = 0, [], 0
     torch.set_num_threads(way.threads)
     seed = zlib.crc32(subject.name.encode())
@@ -188,7 +199,7 @@ def check(subject, way, count):
         try:
             want = sample.run(lambda f: f, way)
             torch.compiler.reset()
-            sample.run(lambda f: torch.compile(f, backend="aot_eager", dynamic=way.dynamic), way)
+            traced = sample.run(lambda f: torch.compile(f, backend="aot_eager", dynamic=way.dynamic), way)
         except Exception:
             left_out += 1
             continue
@@ -197,6 +208,8 @@ def check(subject, way, count):
         try:
             options = {"budget": "min"}
             got = sample.run(lambda f: torch.compile(f, backend=isthmus.torch.backend, dynamic=way.dynamic, options=options), way)
+            if subject.name in OF_ANOTHER_TRACE:
+                want = [t if same(t, g) else w for w, t, g in zip(want, traced, got, strict=True)]
             different = [k for k, (a, b) in enumerate(zip(want, got, strict=True)) if not same(a, b)]
             failures += [f"{subject.name} {way}: other bits in {different}"] if different else []
         except Exception as e:

@@ -239,6 +239,11 @@ class Ops(unittest.TestCase):
             with self.subTest(mode=mode, layout=layout):
                 self.same(function, *weights, budgets=("min",))
 
+    def test_ops_with_symbolic_sizes(self):
+        """PyTorch has no functions in Python for the shapes of these gradients."""
+        w = torch.ones(3, 1, 1, requires_grad=True)
+        self.same_at_sizes({op.__name__: lambda x, w, op=op: op(x * w).sin() for op in (F.softshrink, F.hardshrink)}, w)
+
     def test_interpolation_to_a_symbolic_size(self):
         w = torch.ones(3, 1, 1, requires_grad=True)
         programs = {
@@ -250,6 +255,10 @@ class Ops(unittest.TestCase):
             "one dimension": lambda x, w: F.interpolate((x * w).flatten(2), size=x.shape[2] * 3, mode="linear"),
             "three dimensions": lambda x, w: F.interpolate((x * w)[None], size=[x.shape[1], x.shape[2] // 2, x.shape[3]], mode="trilinear"),
         }
+        self.same_at_sizes(programs, w)
+
+    def same_at_sizes(self, programs, w):
+        """Compares results and gradients of programs f(x, w) with plain PyTorch's for pictures x of several sizes."""
         for (name, function), dynamic in itertools.product(programs.items(), (True, None)):
             with self.subTest(program=name, dynamic=dynamic), warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -24,7 +24,7 @@ _INTERPOLATIONS = (
     "_upsample_bicubic2d_aa",
     "_upsample_lanczos2d_aa",
 )
-_OTHERS = ("hardshrink", "softshrink")
+_OF_ELEMENTS = ("hardshrink", "softshrink")
 _OF_KNOWN_SIZES = ("multi_margin_loss", "multilabel_margin_loss_forward")  # PyTorch cannot trace their backward with symbolic sizes
 
 _Op = torch._ops.OpOverload
@@ -38,7 +38,7 @@ _TRACED = (_Key.Autograd, _Key.CompositeImplicitAutograd)
 def whole_ops(own: Mapping[_Op, _Kernel], *, has_symbolic_sizes: bool) -> Iterator[None]:
     """Traces ops without PyTorch's decompositions, which are for compilers that have no kernels for the ops. own: functions that are traced in
     place of ops."""
-    names = (*_INTERPOLATIONS, *_OTHERS, *(() if has_symbolic_sizes else _OF_KNOWN_SIZES))
+    names = (*_INTERPOLATIONS, *_OF_ELEMENTS, *(() if has_symbolic_sizes else _OF_KNOWN_SIZES))
     kernels: dict[_Op, dict[_Key, _Kernel]] = {op: {} for name in names for op in _overloads(name)}
     for op, kernel in own.items():
         kernels[op] = dict.fromkeys([key for key in _TRACED if key in op.py_kernels] or [_Key.Autograd], kernel)
@@ -47,9 +47,11 @@ def whole_ops(own: Mapping[_Op, _Kernel], *, has_symbolic_sizes: bool) -> Iterat
     before = {op: dict(op.py_kernels) for op in kernels}
     for op, given in kernels.items():
         _set(op, {**{key: kernel for key, kernel in op.py_kernels.items() if key not in _TRACED}, **given})
-    for op in map(_gradient_of, _INTERPOLATIONS):
+    traced = {**dict.fromkeys(_INTERPOLATIONS, _traced_gradient), **dict.fromkeys(_OF_ELEMENTS, _traced_gradient_of_elements)}
+    for name, kernel in traced.items():
+        op = _gradient_of(name)
         before[op] = dict(op.py_kernels)
-        _set(op, {_Key.Meta: _traced_gradient, **op.py_kernels})
+        _set(op, {_Key.Meta: kernel, **op.py_kernels})
     try:
         yield
     finally:
@@ -74,6 +76,11 @@ def _gradient_of(name: str) -> _Op:
 def _traced_gradient(gradient: torch.Tensor, output_size: Any, input_size: Any, *others: Any) -> torch.Tensor:
     """Returns a tensor like the gradient of an interpolation. Most of PyTorch's own functions for that take no symbolic sizes."""
     return gradient.new_empty(input_size).to(memory_format=torch._prims_common.suggest_memory_format(gradient))
+
+
+def _traced_gradient_of_elements(gradient: torch.Tensor, x: torch.Tensor, *others: Any) -> torch.Tensor:
+    """Returns a tensor like the gradient of an op of elements. PyTorch's own functions for that, in C++, take no symbolic sizes."""
+    return gradient * x
 
 
 def _packet(name: str) -> Any:
