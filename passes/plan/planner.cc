@@ -451,7 +451,9 @@ static SearchOptions withEffort(const SearchOptions &o, double effort, double be
 PlanResult planWithin(const Problem &p, const SearchOptions &options) {
   const int64_t lowest = lowestPeak(p);
   const double effort = options.effort;
-  const double usual = defaultEffort(StorageGraph(p, /*withAlternatives=*/false).numOriginal);
+  double usual = 0; // of interest only where an effort is given
+  if (effort > 0)
+    usual = defaultEffort(StorageGraph(p, /*withAlternatives=*/false).numOriginal);
   PlanResult r;
   if (effort <= usual || hasOneSchedule(p)) {
     r = planOnce(p, options, lowest);
