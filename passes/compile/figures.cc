@@ -37,10 +37,12 @@ Figures figuresOf(const plan::Problem &p, const plan::PlanResult &found) {
 std::string kneeText(const Figures &f) {
   constexpr double kMiB = 1 << 20;
   const plan::Knee &k = *f.knee;
+  auto time = [](double usPerByte) { return secondsText(1e-6 * kMiB * usPerByte); };
+  const bool isFree = kMiB * k.above < 0.05; // it would be printed as zero
   return llvm::formatv("the knee of the price curve is a peak of {0}, +{1:F1} %: above it a MiB "
-                       "less takes {2} of a step on average, and below it {3}",
+                       "less takes {2}, and below it {3}",
                        bytesText(k.at.peakBytes), 100 * plan::overhead(k.at.cost, f.baselineCost),
-                       secondsText(1e-6 * kMiB * k.above), secondsText(1e-6 * kMiB * k.below))
+                       isFree ? "no time" : time(k.above) + " of a step on average", time(k.below))
       .str();
 }
 

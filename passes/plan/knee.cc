@@ -31,9 +31,12 @@ std::vector<PricePoint> hullOf(std::vector<PricePoint> curve) {
 } // namespace
 
 std::optional<Knee> kneeOf(std::vector<PricePoint> curve) {
-  constexpr double kBend = 2;
+  constexpr double kBend = 2, kNothing = 1e-3;
   const std::vector<PricePoint> hull = hullOf(std::move(curve));
   if (hull.size() < 3)
+    return std::nullopt;
+  const auto cheapest = std::ranges::min_element(hull, {}, &PricePoint::cost);
+  if (hull.back().cost <= (1 + kNothing) * cheapest->cost)
     return std::nullopt;
   const double average = perByte(hull.front(), hull.back());
   auto isCheap = [&](size_t i) { return perByte(hull[i - 1], hull[i]) < average; };
@@ -42,7 +45,9 @@ std::optional<Knee> kneeOf(std::vector<PricePoint> curve) {
     ++last;
   if (last == 0 || last + 1 == hull.size())
     return std::nullopt;
-  const Knee knee{hull[last], perByte(hull.front(), hull[last]), perByte(hull[last], hull.back())};
+  // A plan may also cost less than no recomputation, if only by the last bits of a sum.
+  const Knee knee{hull[last], std::max(0.0, perByte(hull.front(), hull[last])),
+                  perByte(hull[last], hull.back())};
   return knee.below < kBend * knee.above ? std::nullopt : std::optional(knee);
 }
 

@@ -15,11 +15,12 @@ struct PricePoint {
 // byte less costs less than on average over the whole curve, and below it more.
 struct Knee {
   PricePoint at;
-  double above = 0, below = 0; // microseconds for a byte less, on average
+  double above = 0, below = 0; // microseconds for a byte less, on average, 0 or more
 };
 
 // The knee of the lower convex hull of these points. None if a byte below it costs less than twice
-// as much as above it: such a curve bends nowhere.
+// as much as above it: such a curve bends nowhere. None also if the whole curve adds no more than a
+// thousandth to its least cost: all of it is cheap.
 std::optional<Knee> kneeOf(std::vector<PricePoint> curve);
 
 // The knee of a problem's curve, from no recomputation to the lowest peak that short searches reach

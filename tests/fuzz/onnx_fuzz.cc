@@ -13,7 +13,7 @@
 #include "ir/onnx/import.h"
 #include "ir/verifier.h"
 #include "kernels/fold.h"
-#include "onnx/onnx.pb.cc" // the messages' code, which is not in the source tree
+#include "onnx/onnx.pb.h"
 #include <random>
 
 using namespace isthmus;

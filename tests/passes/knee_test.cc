@@ -24,16 +24,20 @@ TEST(Knee, MayBeFree) {
   ASSERT_TRUE(knee);
   EXPECT_EQ(knee->at.peakBytes, 90);
   EXPECT_EQ(knee->above, 0);
+  const auto rounded = kneeOf({{100, 50}, {90, 50 - 1e-14}, {80, 60}});
+  ASSERT_TRUE(rounded);
+  EXPECT_EQ(rounded->above, 0);
 }
 
 TEST(Knee, NoneWhereTheCurveBendsNowhere) {
   EXPECT_FALSE(kneeOf({}));
   EXPECT_FALSE(kneeOf({{100, 50}}));
   EXPECT_FALSE(kneeOf({{100, 50}, {50, 60}}));
-  EXPECT_FALSE(kneeOf({{100, 50}, {90, 51}, {80, 52}, {70, 53}}));  // straight
-  EXPECT_FALSE(kneeOf({{100, 50}, {75, 60}, {50, 78}}));            // 0.4, then 0.72
-  EXPECT_FALSE(kneeOf({{100, 50}, {75, 70}, {50, 78}}));            // cheaper and cheaper
-  EXPECT_FALSE(kneeOf({{100, 50}, {75, 50}, {50, 50}}));            // for nothing
+  EXPECT_FALSE(kneeOf({{100, 50}, {90, 51}, {80, 52}, {70, 53}})); // straight
+  EXPECT_FALSE(kneeOf({{100, 50}, {75, 60}, {50, 78}}));           // 0.4, then 0.72
+  EXPECT_FALSE(kneeOf({{100, 50}, {75, 70}, {50, 78}}));           // cheaper and cheaper
+  EXPECT_FALSE(kneeOf({{100, 50}, {75, 50}, {50, 50}}));           // for nothing
+  EXPECT_FALSE(kneeOf({{100, 50}, {75, 50}, {50, 50.04}}));        // for next to nothing
 }
 
 // The knee is a plan on the curve, within the price allowed, and bytes below it cost more.
