@@ -1,6 +1,7 @@
 #include "passes/compile/planning.h"
 
 #include "ir/units.h"
+#include "passes/chunk/chunk.h"
 #include "passes/compile/chunk_choice.h"
 #include "passes/compile/within_budget.h"
 #include "passes/place/place.h"
@@ -77,12 +78,26 @@ private:
     if (!chunked_)
       return llvm::Error::success();
     noteLostPlan(given_, o_);
-    auto whole = extractProblem(out_.original, target_);
+    auto whole = sourceStepOf(out_.original);
     if (!whole)
       return whole.takeError();
-    baseline_ = plan::evaluate(whole->problem, plan::sourceOrder(whole->problem));
+    baseline_ = *whole;
+    // Prices are those of the form that a file of the step keeps: planned anew from the file, the
+    // step has the same plan.
+    auto kept = sourceStepOf(withUnreducedLosses(out_.original));
+    if (!kept)
+      return kept.takeError();
+    baseline_->cost = kept->cost;
     out_.original = originalOf(*chunked_);
     return llvm::Error::success();
+  }
+
+  // Of a graph in its order, without plan.
+  llvm::Expected<plan::Evaluation> sourceStepOf(const Graph &g) const {
+    auto p = extractProblem(g, target_);
+    if (!p)
+      return p.takeError();
+    return plan::evaluate(p->problem, plan::sourceOrder(p->problem));
   }
 
   // Of source(), in its order.

@@ -81,7 +81,7 @@ MANY = (
 
 
 def channels_last(value):
-    if isinstance(value, torch.Tensor) and value.dim() == 4:
+    if isinstance(value, torch.Tensor) and not torch.nn.parameter.is_lazy(value) and value.dim() == 4:
         return value.detach().to(memory_format=torch.channels_last).requires_grad_(value.requires_grad)
     return value
 
