@@ -181,6 +181,11 @@ double PeakSearch::searchFromStarts(int64_t budget, double share, Series series,
   return used;
 }
 
+Found PeakSearch::improvedInTurn(Found found, int64_t budget, double share) {
+  improve(budget, share, Series::First, found);
+  return found;
+}
+
 // Improves the best schedule again and again, each time at a lower temperature.
 void PeakSearch::improve(int64_t budget, double share, Series series, Found &best) {
   const bool isSecond = series == Series::Second;

@@ -19,6 +19,8 @@ public:
   Found within(int64_t budget, double share, Series series);
   // The cheapest schedule within the budget that is made without a search; may be none.
   Found start(int64_t budget);
+  // Improves a schedule at a budget again and again, each time at a lower temperature.
+  Found improvedInTurn(Found found, int64_t budget, double share);
   // Improves the schedule of these tasks at another budget. Each `stream` draws other random
   // numbers.
   Found improved(const std::vector<TaskId> &tasks, int64_t budget, double hot, double share,

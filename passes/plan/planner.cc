@@ -28,7 +28,8 @@ constexpr double kLowerSearch = 0.3;
 constexpr double kBound = 0.2, kBoundIfTightened = 0.1;
 // Shares for the search for the smallest budget, which follows a search that met none.
 constexpr double kDown = 0.7, kNearLeast = 0.07, kPlacingLeast = 0.25;
-constexpr double kWithinLeast = 0.1, kPlacingWithin = 0.05;
+// Shares for the ways back up from the smallest plan, with which peak, see searchUpFrom.
+constexpr double kUp[] = {0.5, 0.2, 0.1};
 // Shares where there is one schedule: for an arena within the budget, then for the smallest arena.
 // (A share of placing takes a quarter of the time of a share of search, as measured.)
 constexpr double kPlacingOnly = 2, kPlacingOnlyLeast = 1.5;
@@ -45,7 +46,7 @@ constexpr int kMostFailures = 2;
 constexpr double kLeastGainUp = 2e-3;
 
 // Streams of random numbers, beside those of PeakSearch.
-constexpr uint64_t kNearLeastStream = 300, kWithinLeastStream = 310, kTightenedStream = 400;
+constexpr uint64_t kNearLeastStream = 300, kTightenedStream = 400;
 
 // Searches for schedules by their peaks, places them, and tightens those whose arena exceeds the
 // budget.
@@ -293,12 +294,21 @@ private:
     for (Candidate &c : all)
       if (isWithin(c) && c.judged.cost < result_.planned.cost)
         take(std::move(c));
-    for (double part : {1.0, 0.5}) {
-      const int64_t room = int64_t(part * double(o_.budgetBytes - result_.smallestBytes));
-      const Found &from = cheapestWithin(met, leastPeak + room);
-      Found found =
-          peaks_.improved(from.tasks, leastPeak + room, 0.05, kWithinLeast, kWithinLeastStream);
-      if (found && tryPlace(found.tasks, kPlacingWithin))
+    searchUpFrom(met, leastPeak);
+  }
+
+  // The search for the budget found no schedule, and that for the smallest plan went below it,
+  // where plans are dear. This comes back up: the cheapest schedule that was met within the budget
+  // is improved by as much work as a search for the budget has, and placed. If that gives no
+  // cheaper plan, so are those within lower peaks, whose arenas are more likely within the budget.
+  void searchUpFrom(const std::vector<Found> &met, int64_t leastPeak) {
+    const double least = result_.planned.cost;
+    const int64_t room = o_.budgetBytes - result_.smallestBytes;
+    const int64_t targets[] = {o_.budgetBytes, leastPeak + room, leastPeak + room / 2};
+    for (size_t i = 0; i < std::size(targets) && !isStopped(); ++i) {
+      const Found &from = cheapestWithin(met, targets[i]);
+      placeOrTighten(peaks_.improvedInTurn(from, targets[i], kUp[i]));
+      if (result_.planned.cost < least)
         break;
     }
   }

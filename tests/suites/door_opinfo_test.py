@@ -38,6 +38,8 @@ OF_ANOTHER_TRACE = {
     "nn.functional.bilinear": (lambda way: way.context is autocast, "its parts are cast one by one"),
     "nn.functional.multi_margin_loss": (lambda way: way.dynamic, "it is traced in parts"),
     "nn.functional.multilabel_margin_loss": (lambda way: way.dynamic, "it is traced in parts"),
+    "nn.MultiMarginLoss": (lambda way: way.dynamic, "it is traced in parts"),
+    "nn.MultiLabelMarginLoss": (lambda way: way.dynamic, "it is traced in parts"),
 }
 # PyTorch's own kernel gives other values in each call where the last axis has a stride.
 WRONG_WITH_CHANNELS_LAST = {"torch.ops.aten._scaled_dot_product_flash_attention_for_cpu"}
