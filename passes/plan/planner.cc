@@ -28,8 +28,9 @@ constexpr double kLowerSearch = 0.3;
 constexpr double kBound = 0.2, kBoundIfTightened = 0.1;
 // Shares for the search for the smallest budget, which follows a search that met none.
 constexpr double kDown = 0.7, kNearLeast = 0.07, kPlacingLeast = 0.25;
-// Shares for the ways back up from the smallest plan, with which peak, see searchUpFrom.
-constexpr double kUp[] = {0.5, 0.2, 0.1};
+// Shares for the ways back up from the smallest plan, until one adds at most this part of what that
+// plan adds.
+constexpr double kUp[] = {0.5, 0.2, 0.1}, kMuchCheaper = 0.9;
 // Shares where there is one schedule: for an arena within the budget, then for the smallest arena.
 // (A share of placing takes a quarter of the time of a share of search, as measured.)
 constexpr double kPlacingOnly = 2, kPlacingOnlyLeast = 1.5;
@@ -38,6 +39,8 @@ constexpr double kPlacingOnly = 2, kPlacingOnlyLeast = 1.5;
 // budget, which would follow, takes longer. Where the problem is large, each costs little beside
 // the second search.
 constexpr int kLeastSteps = 3, kLeastStepsIfLarge = 5;
+// A step that leads to no schedule is halved, down to this part of the excess.
+constexpr double kLeastStep = 0.25;
 // The way back up ends after this many searches if none of them finds a cheaper plan: one from each
 // of the two plans between which it leads. If one of them does, later ones may too.
 constexpr int kMostFailures = 2;
@@ -207,7 +210,7 @@ private:
     const double enough = now.cost + 0.01 * (now.cost - result_.baseline.cost);
     // `peak`: the lowest that was placed above the budget, before a plan fits.
     int64_t peak = last_.judged.peakBytes, over = last_.arenaBytes - o_.budgetBytes;
-    double reach = 1;
+    double reach = 1, step = 1;
     Found within;
     int numFailures = 0;
     bool leadsUp = false, isSearched = false;
@@ -218,12 +221,16 @@ private:
          ++i) {
       const bool isFound = bool(within);
       const int64_t up = std::max(o_.budgetBytes - result_.arenaBytes, (peak - within.peak) / 2);
-      const int64_t less = std::max(int64_t(double(over) * (1 + 0.5 * i)), p_.alignment);
+      const int64_t less = std::max(int64_t(step * double(over) * (1 + 0.5 * i)), p_.alignment);
       const int64_t target = isFound ? within.peak + int64_t(reach * double(up)) : peak - less;
       const Found &from = isFound && i % 2 == 0 ? within : now;
       Found next =
           peaks_.improved(from.tasks, target, 0.02, kTightenSearch, kTightenedStream + uint64_t(i));
       share -= kTightenSearch;
+      if (!next && !isFound && step > kLeastStep) {
+        step /= 2;
+        continue;
+      }
       if (!next && !hasPlan() && !isSearched) {
         next = peaks_.within(target, kLowerSearch, PeakSearch::Series::First);
         isSearched = true;
@@ -299,16 +306,16 @@ private:
 
   // The search for the budget found no schedule, and that for the smallest plan went below it,
   // where plans are dear. This comes back up: the cheapest schedule that was met within the budget
-  // is improved by as much work as a search for the budget has, and placed. If that gives no
-  // cheaper plan, so are those within lower peaks, whose arenas are more likely within the budget.
+  // is improved by as much work as a search for the budget has, and placed or tightened. If that
+  // gains little, so are those within lower peaks, whose arenas are more likely within the budget.
   void searchUpFrom(const std::vector<Found> &met, int64_t leastPeak) {
-    const double least = result_.planned.cost;
+    const double least = result_.overhead();
     const int64_t room = o_.budgetBytes - result_.smallestBytes;
     const int64_t targets[] = {o_.budgetBytes, leastPeak + room, leastPeak + room / 2};
     for (size_t i = 0; i < std::size(targets) && !isStopped(); ++i) {
       const Found &from = cheapestWithin(met, targets[i]);
       placeOrTighten(peaks_.improvedInTurn(from, targets[i], kUp[i]));
-      if (result_.planned.cost < least)
+      if (result_.overhead() < kMuchCheaper * least)
         break;
     }
   }
