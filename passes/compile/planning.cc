@@ -1,7 +1,6 @@
 #include "passes/compile/planning.h"
 
 #include "ir/units.h"
-#include "passes/chunk/chunk.h"
 #include "passes/compile/chunk_choice.h"
 #include "passes/compile/within_budget.h"
 #include "passes/place/place.h"
@@ -84,11 +83,11 @@ private:
     baseline_ = *whole;
     // Prices are those of the form that a file of the step keeps: planned anew from the file, the
     // step has the same plan.
-    auto kept = sourceStepOf(withUnreducedLosses(out_.original));
+    out_.original = originalOf(*chunked_);
+    auto kept = sourceStepOf(out_.original);
     if (!kept)
       return kept.takeError();
     baseline_->cost = kept->cost;
-    out_.original = originalOf(*chunked_);
     return llvm::Error::success();
   }
 

@@ -145,10 +145,10 @@ class Plans(Inverses):
         want, _ = self.gradients(*how)
         largest = max(abs(v) for _, values in want.values() for v in values)
         errors = []
-        for iterations in 3, 6:
+        for iterations, inversions in (3, 12), (6, 6):  # more of them cost more, and the plan has fewer
             with self.subTest(iterations=iterations):
                 got, r = self.gradients(*how, small, ALLOW, effort, f"--iterations={iterations}")
-                self.assertGreater(r["inversions"], 6)
+                self.assertGreater(r["inversions"], inversions)
                 self.assertEqual(r["measured_peak_bytes"], r["predicted_peak_bytes"])
                 self.assertLess(r["predicted_peak_bytes"], 0.5 * r["baseline_peak_bytes"])
                 errors.append(max(r["inverse_errors"].values()))
