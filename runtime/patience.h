@@ -1,9 +1,9 @@
-// How to wait for another process or device by asking again and again: turning at first, for what
-// comes at once; then letting others have the core, which may be the ones that are waited for; then
-// asleep.
+// How to wait for another process or device by asking again and again: awake at first, for what
+// comes at once, while others may have the core, which may be the ones that are waited for; then
+// asleep. For how long a thread is awake is decided as for teams of threads (wait_policy.h).
 #pragma once
 
-#include <chrono>
+#include "runtime/waiting.h"
 #include <sched.h>
 #include <time.h>
 
@@ -12,26 +12,23 @@ namespace isthmus {
 class Patience {
 public:
   void pause() {
-    if (++tries_ < kTurns)
-      return;
+    const Waiting::Clock::time_point now = Waiting::Clock::now();
     if (!isAsleep_) {
+      Waiting::awake(now);
       sched_yield();
-      isAsleep_ = Clock::now() - start_ > kAwake;
+      isAsleep_ = now - start_ > Waiting::spinTime();
       return;
     }
     // Sleeps are short, since a large message may move only while both ends are awake.
     constexpr timespec kSleep{0, 100'000}; // nanoseconds
     nanosleep(&kSleep, nullptr);
+    Waiting::slept(now, Waiting::Clock::now());
   }
   bool isAsleep() const { return isAsleep_; }
 
 private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr int kTurns = 100;
-  static constexpr std::chrono::microseconds kAwake{2000};
-  int tries_ = 0;
   bool isAsleep_ = false;
-  const Clock::time_point start_ = Clock::now();
+  const Waiting::Clock::time_point start_ = Waiting::Clock::now();
 };
 
 } // namespace isthmus

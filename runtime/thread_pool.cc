@@ -2,8 +2,7 @@
 
 #include "ir/check.h"
 #include "ir/system_limits.h"
-#include <algorithm>
-#include <chrono>
+#include "runtime/waiting.h"
 #include <climits>
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -12,15 +11,6 @@
 
 namespace isthmus {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-using Nanoseconds = std::chrono::nanoseconds;
-
-// How long a thread spins before it sleeps. Each thread learns it: on a quiet machine the next
-// region mostly begins within the time, and spinning saves a wake-up; beside other programs the
-// wait mostly goes on, and spinning takes the time in which another thread could end it.
-constexpr Nanoseconds kLeastSpin{2'000}, kMostSpin{200'000};
-thread_local Nanoseconds spinTime = kMostSpin;
 
 void pauseThread() {
 #if defined(__x86_64__)
@@ -38,23 +28,22 @@ long futex(std::atomic<uint32_t> *word, int operation, uint32_t value) {
 } // namespace
 
 void Signal::waitWhile(uint32_t old, bool spins) {
-  if (spins) {
-    const Clock::time_point end = Clock::now() + spinTime;
-    do {
-      for (int i = 0; i < 16; ++i) {
-        if (value() != old) {
-          spinTime = std::min(kMostSpin, spinTime + spinTime / 8);
-          return;
-        }
-        pauseThread();
-      }
-    } while (Clock::now() < end);
-    spinTime = std::max(kLeastSpin, spinTime / 4);
-  }
+  const Waiting::Clock::time_point start = Waiting::Clock::now();
+  Waiting::Clock::time_point now = start;
+  do {
+    Waiting::awake(now);
+    for (int i = 0; i < 16; ++i) {
+      if (value() != old)
+        return;
+      pauseThread();
+    }
+    now = Waiting::Clock::now();
+  } while (spins && now - start < Waiting::spinTime());
   ++sleepers_;
   while (value() == old)
     futex(&value_, FUTEX_WAIT_PRIVATE, old);
   --sleepers_;
+  Waiting::slept(now, Waiting::Clock::now());
 }
 
 void Signal::wake() {
