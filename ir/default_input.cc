@@ -2,6 +2,7 @@
 
 #include "ir/diagnostics.h"
 #include "ir/element.h"
+#include "ir/float_range.h"
 #include "ir/splitmix64.h"
 #include <cmath>
 
@@ -73,9 +74,7 @@ std::vector<IndexReader> indexReaders(const Graph &g, ValueId v) {
 
 // Converts f32 to the precision of the graph: files hold f32, and NumPy has no bf16.
 Tensor inPrecision(Tensor t, DType to) {
-  if (t.type.dtype != DType::F32 || !isFloat(to) || to == DType::F32)
-    return t;
-  return filled(Type(to, t.type.dims), [&](int64_t i) { return double(t.as<float>()[i]); });
+  return t.type.dtype == DType::F32 && isFloat(to) ? roundedTo(t, to) : t;
 }
 
 } // namespace

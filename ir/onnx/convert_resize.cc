@@ -10,10 +10,14 @@
 namespace isthmus::onnx_import {
 namespace {
 
+// Opset 10 has no attribute for the rounding. Its test resize_downsample_nearest and ONNX Runtime
+// round up where an axis gets smaller, and down where it gets larger.
+constexpr const char *kOfOpset10 = "up_if_smaller";
+
 struct Sampling {
   std::string mode;        // nearest, linear, cubic
   std::string coordinates; // coordinate_transformation_mode
-  std::string rounding;    // nearest_mode
+  std::string rounding;    // nearest_mode, or kOfOpset10
   double cubic = -0.75;
   bool excludeOutside = false, antialias = false;
 };
@@ -54,9 +58,9 @@ template <typename Real> Real source(const Sampling &s, const Axis &a, int64_t i
 // element 5 of the operand, whereas the exact quotient is below 5.
 int64_t nearest(const Sampling &s, const Axis &a, int64_t i) {
   double x = a.isScaled ? double(source<float>(s, a, i)) : source<double>(s, a, i), at;
-  if (s.rounding == "floor")
+  if (s.rounding == "floor" || (s.rounding == kOfOpset10 && a.scale >= 1))
     at = std::floor(x);
-  else if (s.rounding == "ceil")
+  else if (s.rounding == "ceil" || s.rounding == kOfOpset10)
     at = std::ceil(x);
   else if (s.rounding == "round_prefer_ceil")
     at = std::floor(x + 0.5);
@@ -218,12 +222,12 @@ void setSizes(NodeContext &n, const Sampling &s, std::vector<Axis> &all, const F
   }
 }
 
-Sampling samplingOf(NodeContext &n, bool isOld) {
+// `coordinates` and `rounding` are what the node means where it does not say.
+Sampling samplingOf(NodeContext &n, const char *coordinates, const char *rounding) {
   Sampling s;
   s.mode = n.stringAttr("mode", "nearest");
-  s.coordinates =
-      n.stringAttr("coordinate_transformation_mode", isOld ? "asymmetric" : "half_pixel");
-  s.rounding = n.stringAttr("nearest_mode", isOld ? "floor" : "round_prefer_floor");
+  s.coordinates = n.stringAttr("coordinate_transformation_mode", coordinates);
+  s.rounding = n.stringAttr("nearest_mode", rounding);
   s.cubic = n.floatAttr("cubic_coeff_a", -0.75);
   s.excludeOutside = n.intAttr("exclude_outside", 0) != 0;
   s.antialias = n.intAttr("antialias", 0) != 0;
@@ -238,7 +242,8 @@ Sampling samplingOf(NodeContext &n, bool isOld) {
   oneOf("coordinate_transformation_mode", s.coordinates,
         {"asymmetric", "align_corners", "half_pixel", "pytorch_half_pixel", "half_pixel_symmetric",
          "tf_crop_and_resize", "tf_half_pixel_for_nn"});
-  oneOf("nearest_mode", s.rounding, {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
+  if (s.rounding != kOfOpset10)
+    oneOf("nearest_mode", s.rounding, {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
   return s;
 }
 
@@ -290,24 +295,37 @@ void resize(NodeContext &n, const Sampling &s, const Floats &scales, const Ints 
   n.result(0, n.cast(y, x.type.dtype));
 }
 
-// This opset has only scales, and no attribute for the coordinate transformation.
+// ONNX defines Upsample for scales of 1 and more.
+void upsample(NodeContext &n, const Floats &scales) {
+  const Sampling s = samplingOf(n, "asymmetric", "floor");
+  if (n.failed())
+    return;
+  if (s.mode == "nearest" && llvm::any_of(scales, [](double scale) { return scale < 1; }))
+    n.state.notes.add(
+        "an Upsample makes its operand smaller, which ONNX does not define: positions "
+        "are rounded down, as PyTorch does");
+  resize(n, s, scales, {});
+}
+
+// This opset has its scales as an attribute.
 void convertUpsample7(NodeContext &n) {
   const onnx::AttributeProto *scales = n.attr("scales");
   if (!scales)
     return n.fail("expects an attribute 'scales'");
-  resize(n, samplingOf(n, /*isOld=*/true), Floats(scales->floats().begin(), scales->floats().end()),
-         {});
+  upsample(n, Floats(scales->floats().begin(), scales->floats().end()));
 }
 
+void convertUpsample9(NodeContext &n) { upsample(n, n.floats(1)); }
+
 void convertResize10(NodeContext &n) {
-  Floats scales = n.floats(1);
-  Sampling s = samplingOf(n, /*isOld=*/true);
+  const Floats scales = n.floats(1);
+  const Sampling s = samplingOf(n, "asymmetric", kOfOpset10);
   if (!n.failed())
     resize(n, s, scales, {});
 }
 
 void convertResize(NodeContext &n) {
-  Sampling s = samplingOf(n, /*isOld=*/false);
+  const Sampling s = samplingOf(n, "half_pixel", "round_prefer_floor");
   Floats scales;
   Ints sizes;
   if (n.has(3))
@@ -320,7 +338,7 @@ void convertResize(NodeContext &n) {
 
 constexpr OnnxOp kOps[] = {
     {"Upsample", 7, 1, 1, 1, convertUpsample7},
-    {"Upsample", 9, 2, 2, 1, convertResize10, kAllButFirst},
+    {"Upsample", 9, 2, 2, 1, convertUpsample9, kAllButFirst},
     {"Resize", 10, 2, 2, 1, convertResize10, kAllButFirst},
     {"Resize", 11, 1, 4, 1, convertResize, kAllButFirst},
 };

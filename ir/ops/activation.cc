@@ -78,14 +78,14 @@ ValueList vjpPrelu(VjpContext &c) {
 
 // --- Expansions, for second derivatives
 
-ValueList expandEluGrad(ExpandContext &c) { // g scale above zero, else g (y + scale alpha) / width
+ValueList expandEluGrad(ExpandContext &c) { // g (y + scale alpha) / width up to zero, else g scale
   Builder &b = c.b;
   ValueId g = c.operands[0], y = c.operands[1];
   double alpha = c.attrs.getFloat("alpha"), scale = c.attrs.getFloat("scale"),
          width = c.attrs.getFloat("width");
   ValueId bent = b.create("affine", {y}, {{"scale", 1 / width}, {"shift", scale * alpha / width}});
-  ValueId positive = b.create("greater", {y, b.zeros(Type(b.type(y).dtype, {}))});
-  return {b.mul(g, b.create("where", {positive, b.full(Type(b.type(y).dtype, {}), scale), bent}))};
+  ValueId isBent = b.create("less_equal", {y, b.zeros(Type(b.type(y).dtype, {}))});
+  return {b.mul(g, b.create("where", {isBent, bent, b.full(Type(b.type(y).dtype, {}), scale)}))};
 }
 ValueList expandSoftsignGrad(ExpandContext &c) { // g (1 - |y|)^2
   ValueId left = c.b.shift(c.b.neg(c.b.create("abs", {c.operands[1]})), 1);

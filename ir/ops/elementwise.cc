@@ -89,20 +89,18 @@ ValueList vjpPow(VjpContext &c) {
 }
 
 // The gradient goes to the larger (smaller) operand. Ties give a half to each, as in PyTorch and
-// JAX.
+// JAX. If one is NaN, both get all of it, as in PyTorch.
 ValueList vjpExtremum(VjpContext &c, const char *compare) {
   Builder &b = c.b;
-  ValueId first = b.create(compare, {c.operand(0), c.operand(1)});
   ValueId tie = b.create("equal", {c.operand(0), c.operand(1)});
   ValueId zero = b.zeros(Type(c.type(c.grad(0)).dtype, {})), half = b.scale(c.grad(0), 0.5);
-  auto share = [&](ValueId ifFirst, ValueId ifNot) {
-    return b.create("where", {tie, half, b.create("where", {first, ifFirst, ifNot})});
-  };
   ValueList out(2);
-  if (c.wants(0))
-    out[0] = reduced(c, 0, share(c.grad(0), zero));
-  if (c.wants(1))
-    out[1] = reduced(c, 1, share(zero, c.grad(0)));
+  for (size_t i : {0, 1})
+    if (c.wants(i)) {
+      ValueId other = b.create(compare, {c.operand(1 - i), c.operand(i)});
+      ValueId share = b.create("where", {other, zero, c.grad(0)});
+      out[i] = reduced(c, i, b.create("where", {tie, half, share}));
+    }
   return out;
 }
 ValueList vjpMaximum(VjpContext &c) { return vjpExtremum(c, "greater"); }
@@ -393,7 +391,7 @@ void registerElementwiseOps(OpRegistry &r) {
   r.add(withSign(std::move(neg), signIfNonZero));
   r.add(
       withSign(ofNumbers(unary("abs", "The absolute value.", vjpAbs, -2, 2, nullptr)), signOfSize));
-  OpDef sign = ofNumbers(unary("sign", "-1, 0 or 1.", nullptr, -2, 2, nullptr));
+  OpDef sign = ofNumbers(unary("sign", "-1, 0 or 1; 0 for NaN.", nullptr, -2, 2, nullptr));
   sign.differentiable = Differentiable::ZeroGradient;
   r.add(std::move(sign));
   r.add(withSign(withInverse(unary("exp", "The exponential.", vjpExp), inverseBy<kLog>),
@@ -444,8 +442,8 @@ void registerElementwiseOps(OpRegistry &r) {
       inverseLeakyRelu));
 
   OpDef reluGrad = gradRow("relu_grad",
-                           "g where v is positive, else zero. v is relu's operand, its result, or "
-                           "the mask of its positive elements.",
+                           "g where v is positive or NaN, else zero. v is relu's operand, its "
+                           "result, or the mask of such elements.",
                            vjpReluGrad, nullptr);
   reluGrad.infer = inferReluGrad;
   reluGrad.encodings = {{1, "is_positive"}};
@@ -460,7 +458,9 @@ void registerElementwiseOps(OpRegistry &r) {
   geluGrad.examples.push_back("gelu_grad(f64[2, 3], f64[2, 3]) {approximate = tanh}");
   geluGrad.cost = costTranscendental;
   r.add(std::move(geluGrad));
-  OpDef clampGrad = gradRow("clamp_grad", "g where v is strictly between min and max, else zero.",
+  OpDef clampGrad = gradRow("clamp_grad",
+                            "g where v is strictly between min and max, else zero, for NaN "
+                            "too. An infinite bound does not bound an infinite v.",
                             vjpClampGrad, nullptr, bounds);
   clampGrad.examples = {"clamp_grad(f64[2, 5], f64[2, 5]) {min = 0.0, max = 1.0}"};
   r.add(std::move(clampGrad));

@@ -127,7 +127,7 @@ void registerMathOps(OpRegistry &r) {
   r.add(step("ceil", "The smallest integer that is not below the operand."));
   r.add(step("round", "The nearest integer; a tie goes to the even one."));
   r.add(is("is_nan", "Whether the operand is NaN."));
-  r.add(is("is_positive", "Whether the operand is above zero."));
+  r.add(is("is_positive", "Whether the operand is above zero, or NaN."));
   OpDef infinite = with(is("is_inf", "Whether the operand is infinite."),
                         {{"positive", AttrKind::Bool, true, "whether infinity counts"},
                          {"negative", AttrKind::Bool, true, "whether minus infinity counts"}});

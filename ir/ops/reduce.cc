@@ -272,11 +272,12 @@ void registerReduceOps(OpRegistry &r) {
   } grads[] = {
       {"max_grad",
        "The gradient of max: g at the first of the largest elements, or its share at each of them, "
-       "and zero elsewhere.",
+       "and zero elsewhere. If y is NaN, g goes to the first NaN; with share_ties all are NaN.",
        vjpMaxGrad},
       {"min_grad",
        "The gradient of min: g at the first of the smallest elements, or its share at each of "
-       "them, and zero elsewhere.",
+       "them, and zero elsewhere. If y is NaN, g goes to the first NaN; with share_ties all are "
+       "NaN.",
        vjpMinGrad}};
   for (auto [name, doc, vjp] : grads) {
     OpDef grad;

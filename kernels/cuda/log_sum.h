@@ -14,6 +14,11 @@ template <typename C> struct LogSum {
 
   ISTHMUS_GPU C base() const { return std::isfinite(largest) ? largest : C(0); }
   ISTHMUS_GPU C log() const { return C(std::log(double(sum)) + double(base())); }
+  // What a softmax subtracts: an element inf makes all of its line NaN.
+  ISTHMUS_GPU C softmaxBase() const {
+    return largest == std::numeric_limits<C>::infinity() ? std::numeric_limits<C>::quiet_NaN()
+                                                         : base();
+  }
 };
 
 // The LogSum of the elements of an output, or of a piece of them.
@@ -41,19 +46,22 @@ template <typename C> ISTHMUS_GPU LogSum<C> folded(LogSum<C> a, LogSum<C> b) {
   return s;
 }
 
-// y = log(sum(exp(x))); Y is T or T's compute type.
+// y = log(sum(exp(x))); Y is T or T's compute type. For a softmax it is NaN if one x is inf.
 template <typename T, typename Y> struct LogSumOp {
   static constexpr bool kWrites = false;
   using State = LogSum<Compute<T>>;
   const T *x;
   Y *y;
+  bool isForSoftmax = false;
 
   ISTHMUS_GPU State start() const { return {}; }
   template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t) const {
     return logSumOf(elements, x);
   }
   ISTHMUS_GPU State fold(State a, State b) const { return folded(a, b); }
-  ISTHMUS_GPU void finish(int64_t out, State s) const { y[out] = Y(s.log()); }
+  ISTHMUS_GPU void finish(int64_t out, State s) const {
+    y[out] = Y(isForSoftmax ? s.log() + (s.softmaxBase() - s.base()) : s.log());
+  }
 };
 
 } // namespace isthmus::cuda

@@ -115,7 +115,7 @@ struct CrossEntropy {
   template <typename T, typename L> static void run(const Launch &l) {
     using C = Compute<T>;
     C *lse = l.result<C>(1);
-    reduceBy(l.queue, overClasses(l.call, 0), LogSumOp<T, C>{l.operand<T>(0), lse},
+    reduceBy(l.queue, overClasses(l.call, 0), LogSumOp<T, C>{l.operand<T>(0), lse, /*isForSoftmax=*/true},
              l.args.workspace);
     reduceLosses<T, L>(l, lse, l.args.workspace);
   }

@@ -85,8 +85,8 @@ PoolShape shapeOf(const OpCall &call) {
 
 // --- Maxima
 
-// The first maximum of a window, and its index in the plane. NaN is the largest value. The index is
-// -1 if the window has no element.
+// The first maximum of a window, and its index in the plane. NaN is the largest value, and of
+// several the last one counts, as in PyTorch. The index is -1 if the window has no element.
 template <typename C> struct Maximum {
   C value;
   int64_t at;
@@ -94,9 +94,10 @@ template <typename C> struct Maximum {
 template <typename C> ISTHMUS_GPU Maximum<C> better(Maximum<C> a, Maximum<C> b) {
   if (a.at < 0 || b.at < 0)
     return a.at < 0 ? b : a;
-  bool isMore = b.value > a.value || (b.value != b.value && a.value == a.value);
-  bool isSame = b.value == a.value || (b.value != b.value && a.value != a.value);
-  return isMore || (isSame && b.at < a.at) ? b : a;
+  const bool isNaN = a.value != a.value, otherIsNaN = b.value != b.value;
+  if (isNaN || otherIsNaN)
+    return otherIsNaN && (!isNaN || b.at > a.at) ? b : a;
+  return b.value > a.value || (b.value == a.value && b.at < a.at) ? b : a;
 }
 
 // Writes the maxima to every result that is not null.

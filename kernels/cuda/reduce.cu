@@ -63,8 +63,9 @@ template <typename T> struct ExtremumOp {
   ISTHMUS_GPU void finish(int64_t out, State s) const { y[out] = T(s); }
 };
 
-// g at the first extremum, or g divided among all extrema; zero elsewhere. dx may alias x: all of
-// an output's elements are read before one is written.
+// g at the first extremum, or g divided among all extrema; zero elsewhere. If a shared extremum is
+// NaN, so is the gradient of every element. dx may alias x: all of an output's elements are read
+// before one is written.
 template <typename T> struct ExtremumGradOp {
   static constexpr bool kWrites = true;
   using State = int64_t; // index of the first extremum, or number of extrema
@@ -85,9 +86,13 @@ template <typename T> struct ExtremumGradOp {
   }
   ISTHMUS_GPU void finish(int64_t, State) const {}
   template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t out, State s) const {
-    T given = shares ? T(Compute<T>(g[out]) / Compute<T>(s)) : g[out];
+    using C = Compute<T>;
+    const bool isNaN = shares && C(y[out]) != C(y[out]);
+    const T given = isNaN    ? T(std::numeric_limits<C>::quiet_NaN())
+                    : shares ? T(C(g[out]) / C(s))
+                             : g[out];
     elements.write(dx, [&](int64_t at, int64_t index) {
-      return (shares ? isOne(at, out) : index == s) ? given : T(Compute<T>(0));
+      return isNaN || (shares ? isOne(at, out) : index == s) ? given : T(C(0));
     });
   }
 };

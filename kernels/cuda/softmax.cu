@@ -24,7 +24,7 @@ template <typename T> struct SoftmaxOp {
   ISTHMUS_GPU C factor(C sum) const { return zeroIfMasked && sum == 0 ? C(0) : C(1) / sum; }
   template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t, State s) const {
     // log_softmax subtracts the maximum first, because it may be far larger than the result.
-    C base = s.base(), rest = logarithm ? C(std::log(double(s.sum))) : factor(s.sum);
+    C base = s.softmaxBase(), rest = logarithm ? C(std::log(double(s.sum))) : factor(s.sum);
     elements.write(y, [&](int64_t at, int64_t) {
       C less = C(x[at]) - base;
       return T(logarithm ? less - rest : expOf(less) * rest);

@@ -22,9 +22,9 @@ struct Abs {
       return std::fabs(x);
   }
 };
-struct SignOf {
+struct SignOf { // zero for NaN, so that the gradient of abs is zero there
   template <typename T> ISTHMUS_DEVICE T operator()(T x) const {
-    return x > 0 ? T(1) : x < 0 ? T(-1) : x;
+    return x > 0 ? T(1) : x < 0 ? T(-1) : T(0);
   }
 };
 struct Exp {
@@ -103,10 +103,11 @@ struct HardSwish {
   }
 };
 
-// --- Gradients, from g and either the operand x or the result y (v: either of them)
+// --- Gradients, from g and either the operand x or the result y (v: either of them). Those of
+// functions in pieces take PyTorch's piece at NaN.
 
 struct ReluGrad {
-  template <typename T> ISTHMUS_DEVICE T operator()(T g, T v) const { return v > 0 ? g : T(0); }
+  template <typename T> ISTHMUS_DEVICE T operator()(T g, T v) const { return v <= 0 ? T(0) : g; }
 };
 struct TanhGrad {
   template <typename T> ISTHMUS_DEVICE T operator()(T g, T y) const { return g * (T(1) - y * y); }
@@ -149,16 +150,19 @@ struct MishGrad {
 };
 struct HardSwishGrad {
   template <typename T> ISTHMUS_DEVICE T operator()(T g, T x) const {
-    T slope = x > -3 && x < 3 ? T(1.0 / 6) : T(0);
-    return g * (hardSigmoidOf(x, T(1.0 / 6), T(0.5)) + x * slope);
+    // Outside of the bend nothing is multiplied by x, which may be infinite.
+    T bend = hardSigmoidOf(x, T(1.0 / 6), T(0.5)) + x * T(1.0 / 6);
+    return g * (x <= -3 ? T(0) : x < 3 ? bend : T(1));
   }
 };
 
 // --- Functions with numeric attributes
 
-template <typename C> struct ClampGrad {
+template <typename C> struct ClampGrad { // an infinite bound does not bound an infinite operand
   C low, high;
-  ISTHMUS_DEVICE C operator()(C g, C v) const { return v > low && v < high ? g : C(0); }
+  ISTHMUS_DEVICE C operator()(C g, C v) const {
+    return (v > low || low == -INFINITY) && (v < high || high == INFINITY) ? g : C(0);
+  }
 };
 template <typename C> struct LeakyRelu {
   C alpha;
@@ -186,7 +190,7 @@ template <typename C> struct EluInverse {
 template <typename C> struct EluGrad { // from the result
   C alpha, scale, width;
   ISTHMUS_DEVICE C operator()(C g, C y) const {
-    return g * (y > 0 ? scale : (y + scale * alpha) / width);
+    return g * (y <= 0 ? (y + scale * alpha) / width : scale);
   }
 };
 template <typename C> struct Swish {

@@ -81,8 +81,8 @@ struct Mod { // the result has the divisor's sign
 struct IsNaN {
   template <typename T> ISTHMUS_DEVICE bool operator()(T x) const { return x != x; }
 };
-struct IsPositive {
-  template <typename T> ISTHMUS_DEVICE bool operator()(T x) const { return x > 0; }
+struct IsPositive { // or NaN
+  template <typename T> ISTHMUS_DEVICE bool operator()(T x) const { return !(x <= 0); }
 };
 struct IsInf {
   bool positive, negative;

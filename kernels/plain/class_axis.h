@@ -91,9 +91,9 @@ void maxColumns(const ClassShape &s, int64_t first, int64_t count, const T *x, C
       for (int64_t i = 0; i < count; ++i)
         most[i] = std::max<Compute<T>>(most[i], x[first + k * s.inner + i]);
   }
-  // All elements -inf, or one inf: inf - inf would be NaN.
+  // The sum of a column of -inf is zero, not NaN. An element inf makes all of its column NaN.
   for (int64_t i = 0; i < count; ++i)
-    if (!std::isfinite(most[i]))
+    if (most[i] == -std::numeric_limits<Compute<T>>::infinity())
       most[i] = 0;
 }
 

@@ -55,7 +55,8 @@ struct Pool : PoolShape {
 };
 
 // The first maximum of each window of a piece, and its index in the plane. NaN is the largest
-// value. The index is -1 if the window has no element.
+// value, and of several the last one counts, as in PyTorch. The index is -1 if the window has no
+// element.
 template <typename T> struct Maxima {
   Compute<T> value[Pool::kPiece];
   int64_t index[Pool::kPiece];
@@ -69,7 +70,7 @@ template <typename T> struct Maxima {
       int64_t *where = index + begin;
       for (int64_t i = 0; i < n; ++i) {
         Compute<T> v = x[at + i * step];
-        bool isMore = (v > most[i]) | ((v != v) & (most[i] == most[i])) | (where[i] < 0);
+        bool isMore = (v > most[i]) | (v != v) | (where[i] < 0);
         most[i] = isMore ? v : most[i];
         where[i] = isMore ? at + i * step : where[i];
       }

@@ -162,7 +162,8 @@ void extremumGradRows(const Division &d, const T *g, const T *x, const T *y, T *
   });
 }
 
-// Divides g among all extrema of an output, which are counted first.
+// Divides g among all extrema of an output, which are counted first. If the extremum is NaN, so is
+// the gradient of every element, as that of PyTorch's amax.
 template <typename T>
 void sharedExtremumGrad(const Division &d, const T *g, const T *x, const T *y, T *dx) {
   using C = Compute<T>;
@@ -176,8 +177,10 @@ void sharedExtremumGrad(const Division &d, const T *g, const T *x, const T *y, T
       });
     };
     forEach([&](int64_t where) { count += isExtremum(C(x[where]), C(y[out])); });
-    T share = static_cast<T>(C(g[out]) / C(count));
-    forEach([&](int64_t where) { dx[where] = isExtremum(C(x[where]), C(y[out])) ? share : T(); });
+    const bool isNaN = C(y[out]) != C(y[out]);
+    const T share = isNaN ? T(std::numeric_limits<C>::quiet_NaN()) : T(C(g[out]) / C(count));
+    const T rest = isNaN ? share : T();
+    forEach([&](int64_t where) { dx[where] = isExtremum(C(x[where]), C(y[out])) ? share : rest; });
   };
   parallelFor(d.outerKept->elements() * columns, kGrain / (2 * d.perOutput() + 1) + 1,
               [&](int64_t begin, int64_t end) {

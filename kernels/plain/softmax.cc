@@ -18,8 +18,6 @@ struct Softmax {
       C most[ClassShape::kPiece];
       double sums[ClassShape::kPiece];
       maxColumns(s, first, count, x, most);
-      if (zeroIfMasked) // all exponentials of a masked column are then zero
-        std::replace(most, most + count, -std::numeric_limits<C>::infinity(), C(0));
       auto factor = [&](int64_t i) { return zeroIfMasked && sums[i] == 0 ? C(0) : C(1 / sums[i]); };
       // The exponentials are stored in y, so that each is computed once.
       if constexpr (std::is_same_v<T, C>) {

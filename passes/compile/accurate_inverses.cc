@@ -7,10 +7,6 @@
 namespace isthmus {
 namespace {
 
-// After this many plans all inaccurate inverses are excluded at once, not only the first of each
-// chain.
-constexpr int kRoundsOfFirsts = 6;
-
 // The error of each inverse, as a share of the largest element of the value that it rebuilds.
 llvm::Expected<std::vector<double>> measured(const InverseErrors &e, const FirstStep &firstStep) {
   std::vector<ValueId> values;
@@ -46,30 +42,41 @@ std::vector<std::string> tooFar(const Graph &g, const InverseErrors &e,
 
 } // namespace
 
+llvm::Expected<InverseMeasurement> measuredInverses(const Graph &g, const FirstStep &run,
+                                                    const MeasureOptions &o) {
+  const InverseErrors all = withInverseErrors(g, o.mostElements);
+  auto errors = measured(all, run);
+  if (!errors)
+    return errors.takeError();
+  InverseMeasurement m;
+  for (size_t i = 0; i < errors->size(); ++i) {
+    double &error = m.errors[g.valueName(all.all[i].value).str()];
+    error = (*errors)[i] <= error ? error : (*errors)[i]; // NaN counts as larger
+  }
+  m.tooFar = tooFar(g, all, *errors, o.most, o.all);
+  return m;
+}
+
 llvm::Expected<Compiled> plannedAccurately(Graph given, CompileOptions o, const Target &target) {
   const NoteSink note = o.step.note;
   for (int round = 0;; ++round) {
     auto c = planned(given, o, target);
     if (!c || c->figures.inversions == 0 || c->wasInterrupted)
       return c;
-    const InverseErrors all = withInverseErrors(c->graph);
-    auto errors = measured(all, o.firstStep);
-    if (!errors)
-      return errors.takeError();
-    const auto names = tooFar(c->graph, all, *errors, o.mostInverseError, round >= kRoundsOfFirsts);
-    if (names.empty()) {
-      for (size_t i = 0; i < errors->size(); ++i) {
-        double &error = c->figures.inverseErrors[c->graph.valueName(all.all[i].value).str()];
-        error = std::max(error, (*errors)[i]);
-      }
+    auto m = measuredInverses(c->graph, o.firstStep,
+                              {o.mostInverseError, /*all=*/round >= kRoundsOfFirsts});
+    if (!m)
+      return m.takeError();
+    if (m->tooFar.empty()) {
+      c->figures.inverseErrors = std::move(m->errors);
       return c;
     }
     if (note)
       note(llvm::formatv("the inverses of {0} values, such as '%{1}', have errors above {2}: "
                          "planned again without them",
-                         names.size(), names.front(), floatText(o.mostInverseError))
+                         m->tooFar.size(), m->tooFar.front(), floatText(o.mostInverseError))
                .str());
-    o.ways.neverInverted.insert(o.ways.neverInverted.end(), names.begin(), names.end());
+    o.ways.neverInverted.insert(o.ways.neverInverted.end(), m->tooFar.begin(), m->tooFar.end());
     o.step.note = nullptr; // the first plan told its notes
   }
 }

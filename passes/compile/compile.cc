@@ -25,7 +25,7 @@ llvm::Expected<Graph> prepared(Graph g, const CompileOptions &o) {
     g.record.mode = ModeSource::Eval;
   }
   if (o.precision) {
-    auto converted = withPrecision(g, *o.precision);
+    auto converted = withPrecision(g, *o.precision, o.step.note);
     if (!converted)
       return converted;
     if (g.record.budgetBytes && !converted->record.budgetBytes)

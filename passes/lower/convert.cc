@@ -4,6 +4,7 @@
 #include "ir/check.h"
 #include "ir/element.h"
 #include "ir/provenance.h"
+#include "passes/lower/held_constants.h"
 #include "passes/rebuild.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -11,24 +12,6 @@
 
 namespace isthmus {
 namespace {
-
-Tensor converted(const Tensor &from, DType to) {
-  if (from.type.dtype == to)
-    return from;
-  return Tensor::make(from.type.with(to), [&](char *data) {
-    for (int64_t i = 0, n = from.type.elements(); i < n; ++i)
-      setElement(to, data, i, elementAsDouble(from, i));
-  });
-}
-
-// By convention of the op table, the attribute `type` names the element type of the result.
-Attrs converted(Attrs attrs, DType to) {
-  const Attr *type = attrs.find("type");
-  if (type && kindOf(*type) == AttrKind::String)
-    if (auto named = parseDType(std::get<std::string>(*type)); named && isFloat(*named))
-      attrs.set("type", dtypeName(to).str());
-  return attrs;
-}
 
 // Nodes that must stay because an output, the loss, a clone, a mark or an `after` edge refers to
 // them.
@@ -100,9 +83,10 @@ bool haveOtherTypes(const Graph &a, const Graph &b) {
 
 class Conversion {
 public:
-  Conversion(const Graph &g, DType to) : g_(g), to_(to), r_(g), needed_(neededNodes(g)) {}
+  Conversion(const Graph &g, DType to)
+      : g_(g), to_(to), r_(g), needed_(neededNodes(g)), constants_(to) {}
 
-  llvm::Expected<Graph> run() {
+  llvm::Expected<Graph> run(const NoteSink &note) {
     for (const Input &input : g_.inputs())
       if (llvm::Error e = convertInput(input))
         return e;
@@ -119,10 +103,29 @@ public:
       place(out);
     if (haveOtherTypes(g_, out))
       out.record.budgetBytes.reset();
+    constants_.tell(note);
     return out;
   }
 
 private:
+  // By convention of the op table, the attribute `type` names the element type of the result.
+  Attrs converted(const Node &n) {
+    Attrs attrs = n.attrs;
+    const Attr *type = attrs.find("type");
+    if (type && kindOf(*type) == AttrKind::String)
+      if (auto named = parseDType(std::get<std::string>(*type)); named && isFloat(*named))
+        attrs.set("type", dtypeName(to_).str());
+    const DType was = g_.type(n.firstResult).dtype;
+    if (!isFloat(was) || was == to_)
+      return attrs;
+    HeldConstants ofCopies(to_); // not told again
+    HeldConstants &held = n.isStandIn() ? ofCopies : constants_;
+    for (const auto &[name, value] : n.attrs)
+      if (kindOf(value) == AttrKind::Float)
+        attrs.set(name, held.number(g_.valueName(n.firstResult), name, std::get<double>(value)));
+    return attrs;
+  }
+
   llvm::Error convertInput(const Input &input) {
     Type type = g_.type(input.value);
     Initializer init = input.init;
@@ -133,9 +136,11 @@ private:
           return makeError(
               "the values of '{0}' cannot be converted to {1}: the weights file was not read",
               g_.valueName(input.value), dtypeName(to_));
-        init.data = converted(init.data, to_);
+        init.data = constants_.tensor(g_.valueName(input.value), init.data);
         init.key.clear(); // the weights file has the old type
-      }
+      } else if (init.kind == Initializer::Kind::Fill)
+        init.args.set("value", constants_.number(g_.valueName(input.value), "value",
+                                                 init.args.getFloat("value")));
     }
     r_.copyInput(input, type, std::move(init));
     return llvm::Error::success();
@@ -147,7 +152,7 @@ private:
       r_.setMap(n.firstResult, r_.map(n.operands[0]));
       return llvm::Error::success();
     }
-    const Attrs attrs = converted(n.attrs, to_);
+    const Attrs attrs = converted(n);
     auto copy = r_.copyNodeWith(id, attrs);
     if (copy)
       return llvm::Error::success();
@@ -208,6 +213,7 @@ private:
   const DType to_;
   Rebuilder r_;
   const llvm::BitVector needed_;
+  HeldConstants constants_;
   std::vector<NodeId> madeFor_;                         // by new node: the old one
   bool hasAdded_ = false;                               // a node that is no copy
   std::map<std::pair<uint32_t, size_t>, NodeId> casts_; // by old node and operand
@@ -215,9 +221,9 @@ private:
 
 } // namespace
 
-llvm::Expected<Graph> withPrecision(const Graph &g, DType to) {
+llvm::Expected<Graph> withPrecision(const Graph &g, DType to, const NoteSink &note) {
   ISTHMUS_CHECK(isFloat(to), "a precision that is no float type");
-  return Conversion(g, to).run();
+  return Conversion(g, to).run(note);
 }
 
 } // namespace isthmus

@@ -1,6 +1,7 @@
 // Changes the floating-point type of a whole graph. Changes rounding.
 #pragma once
 
+#include "ir/diagnostics.h"
 #include "ir/graph.h"
 
 namespace isthmus {
@@ -9,9 +10,11 @@ namespace isthmus {
 // Casts between two float types are removed, unless an output, a clone, a mark or an `after` edge
 // refers to them. Results that an op always gives in f32 (statistics) stay f32, and operands that
 // it always takes in f32 are cast. Data is rounded to nearest, through f32 for the 16-bit types, as
-// the cast op does. A budget on record goes where types change: it was for the values as they were.
+// the cast op does; constants that `to` does not hold become its largest or least number
+// (held_constants.h), and a note of each kind names them. A budget on record goes where types
+// change: it was for the values as they were.
 //
 // Errors: an op that does not accept the type; data to convert that was not loaded.
-llvm::Expected<Graph> withPrecision(const Graph &g, DType to);
+llvm::Expected<Graph> withPrecision(const Graph &g, DType to, const NoteSink &note = {});
 
 } // namespace isthmus

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/graph.h"
+#include <cstdint>
 
 namespace isthmus {
 
@@ -20,8 +21,10 @@ struct InverseErrors {
 };
 
 // `g` is a rewritten graph. The result has two scalar outputs for each of its inverses of
-// floating-point values, and no others. The original of a rebuilt value stays live until it is
-// compared, so this graph needs the memory that the inverses were to save.
-InverseErrors withInverseErrors(const Graph &g);
+// floating-point values, and no others. Of larger values `mostElements` are compared, at even
+// distances; these are copied when the original is made, and stay live until they are compared. A
+// value that is compared whole stays live itself, which takes the memory that its inverse was to
+// save.
+InverseErrors withInverseErrors(const Graph &g, int64_t mostElements = INT64_MAX);
 
 } // namespace isthmus

@@ -102,6 +102,8 @@ class Runs(command.TestCase):
         self.assertGreater(small.report["inversions"], 0)
         self.assertGreater(len(small.report["inverse_errors"]), 0)
         self.assertLess(max(small.report["inverse_errors"].values()), 1e-3)
+        (note,) = [n for n in small.notes if "inverses are off by" in n]
+        self.assertIn("inputs were drawn from the seed", note)
         exact = flow.compile(max_inverse_error=0, **allow)
         self.assertTrue(any("planned again without them" in note for note in exact.notes), exact.notes)
         self.assertFalse(any((exact.report["inverse_errors"] or {}).values()))

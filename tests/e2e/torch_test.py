@@ -265,5 +265,64 @@ class SecondDerivatives(command.TestCase):
                 self.assertLessEqual(off, relative * max(1e-3, np.abs(w).max()), f"{output}: off by {off}")
 
 
+class SpecialNumbers(command.TestCase):
+    """Values and gradients at NaN, infinities and ties, of rows that docs/ops.md says nothing else of."""
+
+    NUMBERS = [float("nan"), float("inf"), float("-inf"), 0.0, 1.5, -1.5]
+    OF_NUMBERS = {  # the op of a number, and PyTorch's
+        "abs(%x)": torch.abs, "sign(%x)": torch.sign, "relu(%x)": F.relu, "elu(%x)": F.elu,
+        "elu(%x) {alpha = 1.6732632423543772, scale = 1.0507009873554805}": F.selu, "leaky_relu(%x) {alpha = 0.25}": lambda x: F.leaky_relu(x, 0.25),
+        "clamp(%x) {min = -1.0, max = 1.0}": lambda x: x.clamp(-1, 1), "clamp(%x) {min = 0.5}": lambda x: x.clamp(min=0.5),
+        "clamp(%x) {max = 0.5}": lambda x: x.clamp(max=0.5), "gelu(%x)": F.gelu, "gelu(%x) {approximate = tanh}": lambda x: F.gelu(x, approximate="tanh"),
+        "silu(%x)": F.silu, "sigmoid(%x)": torch.sigmoid, "tanh(%x)": torch.tanh, "softplus(%x)": F.softplus, "softsign(%x)": F.softsign,
+        "mish(%x)": F.mish, "hard_swish(%x)": F.hardswish, "exp(%x)": torch.exp, "square(%x)": torch.square, "erf(%x)": torch.erf,
+        "maximum(%x, %two)": lambda x: torch.maximum(x, torch.tensor(2.0)), "minimum(%x, %two)": lambda x: torch.minimum(x, torch.tensor(2.0)),
+    }
+    ROWS = [[float("nan"), 1, 2], [1, float("nan"), float("nan")], [float("inf"), float("inf"), 1], [float("inf"), float("-inf"), 0],
+            [float("-inf")] * 3, [float("-inf"), 1, 2], [1, 2, 2]]
+    OF_ROWS = {
+        "softmax(%x) {axis = 1}": lambda x: x.softmax(1), "log_softmax(%x) {axis = 1}": lambda x: x.log_softmax(1),
+        "max(%x) {axes = [1], share_ties = true}": lambda x: x.amax(1), "min(%x) {axes = [1], share_ties = true}": lambda x: x.amin(1),
+        "max(%x) {axes = [1]}": lambda x: x.max(1)[0], "logsumexp(%x) {axes = [1]}": lambda x: x.logsumexp(1),
+        "max_pool(%r) {kernel = [3]}": lambda x: F.max_pool1d(x[:, None], 3),
+        **{f"cross_entropy(%x, %label{c}) {{axis = 1, reduction = none}}": lambda x, c=c: F.cross_entropy(x, torch.full([len(x)], c), reduction="none")
+           for c in (0, 1)},
+    }
+
+    def compare(self, rows, numbers):
+        count = len(rows)
+        x = np.array(numbers, dtype=np.float32)
+        dims = ", ".join(map(str, x.shape))
+        lines = ["isthmus 2", "graph @special {"]
+        lines += [f"  input %x{i} : f32[{dims}]" for i in range(count)]
+        lines += ["  const %two : f32[] = [2.0]"] + [f"  const %label{c} : i64[{len(numbers)}] = [{', '.join([str(c)] * len(numbers))}]" for c in (0, 1)]
+        for i, op in enumerate(rows):
+            if "%r" in op:
+                lines.append(f"  %r{i} = reshape(%x{i}) {{dims = [{x.shape[0]}, 1, {x.shape[1]}]}}")
+            results = f"%y{i}, %rest{i}" if op.startswith("cross_entropy") else f"%y{i}"
+            lines += [f"  {results} = {op.replace('%x', f'%x{i}').replace('%r', f'%r{i}')}", f"  %s{i} = sum(%y{i})"]
+        lines.append("  %t0 = identity(%s0)")
+        lines += [f"  %t{i} = add(%t{i - 1}, %s{i})" for i in range(1, count)]
+        lines += [f"  output %y{i}" for i in range(count)] + [f"  output %t{count - 1}", "}"]
+        self.write("special.isth", "\n".join(lines) + "\n")
+        os.makedirs(self.path("in"))
+        for i in range(count):
+            np.save(self.path(f"in/x{i}.npy"), x)
+        self.run_ok("run", "special.isth", f"--loss=%t{count - 1}", "--wrt=inputs", "--inputs=in", "--outputs=out", "--keep-outputs")
+        for i, (op, function) in enumerate(rows.items()):
+            with self.subTest(op):
+                at = torch.tensor(x, requires_grad=True)
+                y = function(at)
+                y.sum().backward()
+                np.testing.assert_allclose(np.load(self.path(f"out/y{i}.npy")).reshape(y.shape), y.detach().numpy(), rtol=1e-5, atol=1e-6)
+                np.testing.assert_allclose(np.load(self.path(f"out/grad.x{i}.npy")), at.grad.numpy(), rtol=1e-5, atol=1e-6)
+
+    def test_numbers(self):
+        self.compare(self.OF_NUMBERS, self.NUMBERS)
+
+    def test_rows(self):
+        self.compare(self.OF_ROWS, self.ROWS)
+
+
 if __name__ == "__main__":
     command.main()

@@ -50,6 +50,37 @@ class Resume(TrainCase):
         self.saved("part.safetensors", *run, "--steps=7")
         self.assertEqual(self.saved("rest.safetensors", *run, "--steps=12", "--resume=part.safetensors"), want)
 
+    def test_inverses_that_become_inaccurate(self):
+        """Above the limit the next step is planned without the inverse, with the state as it was; so does a run that is resumed before or after."""
+        _, data, levels, *_ = self.flow()
+        self.run_ok("zoo", "glow", "--depth=4", "--levels=1", "--width=8", "--batch=32", "--shape=1x8x8", "-o", "small.isth")
+        args = [levels, "--optimizer=adam", "--lr=0.05", "--memory=constant", "--allow=invert", "--effort=0.05", "--seed=3", "--measure-inverses=4"]
+
+        def run(steps, name, *more):
+            return self.train("small.isth", data.split("=")[1], *args, f"--steps={steps}", f"--save={name}", *more, loss=None)
+
+        result, free = run(16, "w.safetensors", "--max-inverse-error=1")
+        errors = {e["step"]: e["error"] for e in free["inverse_errors_by_step"]}
+        self.assertEqual(list(errors), [0, 4, 8, 12, 15])
+        self.assertEqual(free["largest_inverse_error"]["error"], max(errors.values()))
+        self.assertEqual(free["not_inverted"], [])
+        self.assertIn(f"after {free['largest_inverse_error']['step']} steps", result.err)
+        grown = max(errors[step] for step in (4, 8, 12))
+        self.assertGreater(grown, 1.1 * errors[0])
+        limit = f"--max-inverse-error={(grown * errors[0]) ** 0.5}"
+        result, report = run(16, "whole.safetensors", limit)
+        self.assertIn("the next step is planned without them", result.err)
+        self.assertEqual(report["measured_peak_bytes"], report["predicted_peak_bytes"])
+        switch = report["not_inverted"][0]["step"]
+        self.assertIn(switch, (4, 8, 12))
+        self.assertEqual(report["loss"][:switch], free["loss"][:switch])
+        want = self.read("whole.safetensors")
+        for stop in switch - 1, switch + 1:
+            with self.subTest(stop=stop):
+                run(stop, "part.safetensors", limit)
+                run(16, "rest.safetensors", limit, "--resume=part.safetensors")
+                self.assertEqual(self.read("rest.safetensors"), want)
+
     def test_what_is_saved(self):
         self.saved("w.safetensors", *self.run_of("--steps=8"))
         found, metadata = tensors(self.read("w.safetensors"))

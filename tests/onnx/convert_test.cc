@@ -334,6 +334,16 @@ const Arg kTwo{{1, 2, 1}, {1, 3}};
 
 const Case kComposed[] = {
     {"Resize", 10, {kPair, {{3}, {1, 1, 2}}}, {}, {1, 1, 4}, {1, 1, 3, 3}},
+    // ONNX's test resize_downsample_nearest of opset 10: positions are rounded up.
+    {"Resize", 10, {{{2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}}, {{2}, {0.6, 0.6}}}, {}, {1, 2}, {1, 3}},
+    // One axis gets smaller, the other larger, as ONNX Runtime does it.
+    {"Resize",
+     10,
+     {{{2, 5}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}, {{2}, {1.5, 0.7}}},
+     {},
+     {3, 3},
+     {0, 2, 3, 0, 2, 3, 5, 7, 8}},
+    {"Upsample", 9, {{{5}, {0, 1, 2, 3, 4}}, {{1}, {0.7}}}, {}, {3}, {0, 1, 2}},
     {"Resize",
      13,
      {kPair, kNone, {{3}, {1, 1, 2}}},

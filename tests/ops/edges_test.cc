@@ -174,7 +174,7 @@ TEST(Products, OfOnePlaceTakeNothingFromAnother) {
 
 TEST(Extrema, OfTwoThatTieShareTheGradient) {
   expectSame(gradient("maximum(f64[4], f64[4])", {{1, 2, 3, kNan}, {2, 2, 2, 1}}, 0),
-             {0, 0.5, 1, 0});
+             {0, 0.5, 1, 1});
   expectSame(gradient("maximum(f64[4], f64[4])", {{1, 2, 3, kNan}, {2, 2, 2, 1}}, 1),
              {1, 0.5, 0, 1});
   expectSame(gradient("minimum(f64[3], f64[])", {{1, 2, 3}, {2}}, 0), {1, 0.5, 0});
@@ -182,6 +182,56 @@ TEST(Extrema, OfTwoThatTieShareTheGradient) {
   expectSame(gradient("max(f64[2, 3]) {axes = [1], share_ties = true}", {{1, 4, 4, 3, 2, 1}}, 0),
              {0, 0.5, 0.5, 1, 0, 0});
   expectSame(gradient("max(f64[3])", {{1, 4, 4}}, 0), {0, 1, 0});
+}
+
+// PyTorch's values and gradients, as its eager mode gives them.
+TEST(SpecialNumbers, HaveTheGradientOfPyTorch) {
+  const Values x = {kNan, kInf, -kInf, 0, 1.5, -1.5};
+  const double scale = 1.0507009873554805, alpha = 1.6732632423543772;
+  expectSame(run("sign(f64[6])", {x}), {0, 1, -1, 0, 1, -1});
+  expectSame(gradient("abs(f64[6])", {x}, 0), {0, 1, -1, 0, 1, -1});
+  expectSame(gradient("relu(f64[6])", {x}, 0), {1, 1, 0, 0, 1, 0});
+  expectSame(run("relu_grad(f64[2], bool[2])", {{3, 3}, run("is_positive(f64[2])", {{kNan, 0}})}),
+             {3, 0});
+  expectSame(gradient("elu(f64[3])", {{kNan, kInf, -kInf}}, 0), {1, 1, 0});
+  expectSame(gradient("elu(f64[3]) {alpha = 1.6732632423543772, scale = 1.0507009873554805}",
+                      {{kNan, kInf, 0}}, 0),
+             {scale, scale, scale * alpha});
+  expectSame(gradient("leaky_relu(f64[6]) {alpha = 0.25}", {x}, 0), {0.25, 1, 0.25, 0.25, 1, 0.25});
+  expectSame(gradient("clamp(f64[6]) {min = -1, max = 1}", {x}, 0), {0, 0, 0, 1, 0, 0});
+  expectSame(gradient("clamp(f64[6]) {min = 0.5}", {x}, 0), {0, 1, 0, 0, 1, 0});
+  expectSame(gradient("clamp(f64[3]) {max = 0.5}", {{kNan, kInf, 0}}, 0), {0, 0, 1});
+  expectSame(gradient("hard_swish(f64[4])", {{kNan, kInf, -kInf, 0}}, 0), {1, 1, 0, 0.5});
+  for (const char *f : {"silu", "gelu", "mish", "softsign"})
+    expectSame(gradient(std::string(f) + "(f64[3])", {{kNan, kInf, -kInf}}, 0), {kNan, kNan, kNan});
+}
+
+TEST(SpecialNumbers, OfReductionsAreThoseOfPyTorch) {
+  expectSame(gradient("max(f64[2, 3]) {axes = [1], share_ties = true}",
+                      {{1, kNan, kNan, kInf, kInf, 1}}, 0),
+             {kNan, kNan, kNan, 0.5, 0.5, 0});
+  expectSame(gradient("max(f64[2, 3]) {axes = [1]}", {{1, kNan, kNan, -kInf, -kInf, -kInf}}, 0),
+             {0, 1, 0, 1, 0, 0});
+  expectSame(gradient("max_pool(f64[1, 1, 4]) {kernel = [4]}", {{1, kNan, kNan, kInf}}, 0),
+             {0, 0, 1, 0});
+  expectSame(gradient("maximum(f64[2], f64[2])", {{kNan, kInf}, {1, kInf}}, 0), {1, 0.5});
+  expectSame(gradient("maximum(f64[2], f64[2])", {{kNan, kInf}, {1, kInf}}, 1), {1, 0.5});
+  const Values all = {kNan, kNan, kNan};
+  for (const char *type : {"f64", "f32"})
+    for (const char *f : {"softmax", "log_softmax"})
+      for (const Values &x :
+           {Values{kInf, 1, 2}, Values{-kInf, -kInf, -kInf}, Values{1, kNan, 2}}) {
+        const std::string call = llvm::formatv("{0}({1}[3])", f, type).str();
+        expectSame(run(call, {x}), all);
+        expectSame(gradient(call, {x}, 0), all);
+      }
+  for (double other : {1.0, -kInf}) {
+    const std::vector<Values> operands = {{kInf, other, 2}, {1}};
+    expectSame(run("cross_entropy(f64[1, 3], i64[1])", operands), {kNan});
+    expectSame(gradient("cross_entropy(f64[1, 3], i64[1])", operands, 0), all);
+  }
+  expectSame(run("cross_entropy(f64[1, 3], i64[1])", {{0, -kInf, 2}, {1}}), {kInf});
+  expectSame(run("softmax(f64[3]) {zero_if_masked = true}", {{kInf, 1, 2}}), all);
 }
 
 TEST(Powers, HaveGradientsAtZero) {

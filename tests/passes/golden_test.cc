@@ -113,7 +113,8 @@ llvm::Expected<Graph> inPrecision(Run &r) {
   auto to = r.options.need("to");
   if (!to)
     return to.takeError();
-  return withPrecision(r.graph, *parseDType(*to));
+  return withPrecision(r.graph, *parseDType(*to),
+                       [&](const Remark &remark) { r.notes.push_back(remark.text); });
 }
 
 llvm::Expected<Graph> lowering(Run &r) {

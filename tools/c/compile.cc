@@ -6,6 +6,7 @@
 #include "passes/inspect/live_sets.h"
 #include "tools/c/search.h"
 #include "tools/c/target.h"
+#include <algorithm>
 #include <limits>
 
 using namespace isthmus;
@@ -255,6 +256,21 @@ static isthmus_status checkTarget(const isthmus_target *target, isthmus_error **
   return wrongSize("isthmus_target", target->size, sizeof *target, sizeof *target, error);
 }
 
+// A line on the errors of inverses; empty if they were not measured.
+static std::string inversesNote(const Figures &f) {
+  if (f.inverseErrors.empty())
+    return "";
+  const auto &[name, error] =
+      *std::max_element(f.inverseErrors.begin(), f.inverseErrors.end(),
+                        [](const auto &a, const auto &b) { return a.second < b.second; });
+  return llvm::formatv("{0} inverses are off by {1:e1} at most, of '%{2}', as a share of a value's "
+                       "largest element: measured on a first step, whose inputs were drawn from "
+                       "the seed where the graph does not hold them; other inputs and parameters "
+                       "have other errors\n",
+                       f.inversions, error, name)
+      .str();
+}
+
 // A budget that cannot be met leaves its figures in `*compiled`.
 static isthmus_status failed(llvm::Error e, std::string notes, isthmus_compiled **compiled,
                              isthmus_error **error) {
@@ -309,6 +325,7 @@ isthmus_status isthmus_compile(const isthmus_graph *graph, const isthmus_compile
     auto made = compile(graph->graph, *o, *machine);
     if (!made)
       return failed(made.takeError(), std::move(notes), compiled, error);
+    notes += inversesNote(made->figures);
     give(compiled, std::move(*made), false, std::move(notes));
     if (llvm::Error e = describe(**compiled, *machine)) {
       isthmus_compiled_free(*compiled);

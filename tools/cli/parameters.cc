@@ -1,6 +1,6 @@
 #include "tools/cli/parameters.h"
 
-#include "ir/element.h"
+#include "ir/float_range.h"
 #include "ir/safetensors.h"
 #include "passes/rebuild.h"
 #include "tools/cli/console.h"
@@ -15,13 +15,6 @@ constexpr size_t kMostNamed = 3;
 
 bool isCarried(const Input &input) {
   return input.kind == InputKind::Param || input.kind == InputKind::State;
-}
-
-Tensor rounded(const Tensor &t, DType to) {
-  return Tensor::make(t.type.with(to), [&](char *data) {
-    for (int64_t i = 0, n = t.type.elements(); i < n; ++i)
-      setElement(to, data, i, elementAsDouble(t, i));
-  });
 }
 
 class Loading {
@@ -78,7 +71,7 @@ private:
                        known->first(), type.str(), t->type.str());
     Initializer init;
     init.kind = Initializer::Kind::Data;
-    init.data = rounds ? rounded(*t, type.dtype) : std::move(*t);
+    init.data = rounds ? roundedTo(*t, type.dtype) : std::move(*t);
     rounded_ += rounds;
     r_.copyInput(input, type, std::move(init));
     return llvm::Error::success();

@@ -1,6 +1,7 @@
 #include "tools/train/checkpoint.h"
 
 #include "ir/element.h"
+#include "ir/json.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/xxhash.h"
 #include <cmath>
@@ -12,7 +13,8 @@ namespace {
 constexpr const char *kStep = "isthmus.step", *kEpoch = "isthmus.epoch",
                      *kPosition = "isthmus.position", *kSeed = "isthmus.seed",
                      *kExamples = "isthmus.examples", *kBatch = "isthmus.batch",
-                     *kOptimizer = "isthmus.optimizer", *kCheck = "isthmus.check";
+                     *kOptimizer = "isthmus.optimizer", *kCheck = "isthmus.check",
+                     *kNotInverted = "isthmus.not_inverted"; // [[STEP, VALUE], ...]
 constexpr llvm::StringLiteral kRun("isthmus.run."); // before the name of an entry of the record
 
 std::vector<ValueId> carriedBy(const Graph &g) {
@@ -38,6 +40,29 @@ llvm::Error readNumber(const Safetensors &file, llvm::StringRef path, const char
     return makeError("{0}: expected a file that `train --save` wrote, and its metadata has no "
                      "number '{1}'",
                      path, key);
+  return llvm::Error::success();
+}
+
+std::string notInvertedText(const std::vector<NotInverted> &all) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const NotInverted &n : all)
+    list.push_back({n.step, n.value});
+  return jsonText(list);
+}
+
+llvm::Error readNotInverted(llvm::StringRef path, const std::string &text,
+                            std::vector<NotInverted> &out) {
+  auto list = parseJson(text, /*deepest=*/2);
+  if (!list)
+    return locate(list.takeError(), path);
+  for (const nlohmann::json &each : *list) {
+    if (!each.is_array() || each.size() != 2 || !each[0].is_number_integer() ||
+        !each[1].is_string())
+      return makeError("{0}: expected pairs of a step and a value's name in its metadata '{1}', "
+                       "found {2}",
+                       path, kNotInverted, jsonText(each));
+    out.push_back({each[1].get<std::string>(), each[0].get<int64_t>()});
+  }
   return llvm::Error::success();
 }
 
@@ -82,6 +107,8 @@ llvm::Expected<Checkpoint> takeCheckpoint(const Graph &g, Session &session, cons
                 {kOptimizer, state.optimizer}};
   for (const auto &[name, value] : state.record)
     c.metadata[kRun.str() + name] = value;
+  if (!state.notInverted.empty())
+    c.metadata[kNotInverted] = notInvertedText(state.notInverted);
   c.metadata[kCheck] = checkOf(c.metadata);
   return c;
 }
@@ -111,6 +138,9 @@ llvm::Expected<RunState> readCheckpoint(const std::string &path) {
                      path, it->second, checkOf(file->metadata()));
   if (llvm::Error e = file->checkDigest())
     return e;
+  if (auto it = file->metadata().find(kNotInverted); it != file->metadata().end())
+    if (llvm::Error e = readNotInverted(path, it->second, s.notInverted))
+      return e;
   for (const auto &[key, value] : file->metadata())
     if (llvm::StringRef name = key; name.consume_front(kRun))
       s.record.emplace_back(name.str(), value);

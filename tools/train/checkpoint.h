@@ -12,6 +12,12 @@ namespace isthmus {
 // What a run's bits depend on, by name (run_record.h).
 using RunRecord = std::vector<std::pair<std::string, std::string>>;
 
+// A value that is no longer rebuilt by its inverse, since the inverse had too large an error.
+struct NotInverted {
+  std::string value;
+  int64_t step = 0; // the number of steps done when it was found
+};
+
 // The position of a run. Everything random in a run (the order of examples, noise, dropout) is a
 // function of the seed and the step.
 struct RunState {
@@ -24,6 +30,7 @@ struct RunState {
   std::string optimizer;
   // A resumed run that differs in one of these has other bits. Empty in files of older versions.
   RunRecord record;
+  std::vector<NotInverted> notInverted; // in the order in which they were found
 };
 
 // Whether `writeCheckpoint` wrote the file.

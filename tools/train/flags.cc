@@ -21,6 +21,11 @@ llvm::Error checkNumbers(const TrainFlags &f) {
   if (f.levels != 0 && f.levels < 2)
     return usageError("--levels expects the number of different input values, 2 or more, got {0}",
                       f.levels);
+  if (f.measureInverses < 0)
+    return usageError(
+        "--measure-inverses expects a number of steps, or 0 for the first step alone, "
+        "got {0}",
+        f.measureInverses);
   return llvm::Error::success();
 }
 

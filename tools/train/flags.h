@@ -14,6 +14,7 @@ struct TrainFlags {
   std::string schedule = "constant";
   std::optional<double> rate;
   int64_t warmup = 0, levels = 0, saveEvery = 0;
+  int64_t measureInverses = 100; // steps; 0: on the first step alone
   std::optional<int64_t> steps, epochs;
 };
 

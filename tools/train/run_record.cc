@@ -7,6 +7,8 @@
 namespace isthmus {
 namespace {
 
+constexpr const char *kPlansInverses = "the plan's inverses", *kPlansChunks = "the plan's chunks";
+
 std::string hex(llvm::StringRef bytes) {
   return llvm::formatv("{0:x-16}", llvm::xxHash64(bytes)).str();
 }
@@ -106,9 +108,19 @@ RunRecord recordOf(const TrainFlags &f, const RunParts &parts) {
       {"--clip-norm", numberText(f.optimizer.clipNorm, "none")},
       {"the target", parts.step.graph.record.target},
       {"the layout", parts.step.graph.record.channelsLast ? "channels-last" : "the model's"},
-      {"the plan's inverses", inversesIn(parts.step)},
-      {"the plan's chunks", chunksIn(parts.step)},
+      {kPlansInverses, inversesIn(parts.step)},
+      {kPlansChunks, chunksIn(parts.step)},
+      {"--measure-inverses",
+       parts.step.figures.inversions ? std::to_string(f.measureInverses) : "any"},
   };
+}
+
+void recordPlan(RunRecord &record, const Compiled &step) {
+  for (auto &[name, value] : record)
+    if (name == kPlansInverses)
+      value = inversesIn(step);
+    else if (name == kPlansChunks)
+      value = chunksIn(step);
 }
 
 std::string differencesOf(const RunRecord &was, const RunRecord &now) {

@@ -21,6 +21,9 @@ struct RunParts {
 // Names ("--lr", "the data") with values: numbers and words as typed, digests of contents.
 RunRecord recordOf(const TrainFlags &f, const RunParts &parts);
 
+// Sets what the record says of the plan to that of `step`: for a plan that is made during the run.
+void recordPlan(RunRecord &record, const Compiled &step);
+
 // The differences between two records: "--lr was 0.01 and is 0.1; ...". Empty if there are none.
 std::string differencesOf(const RunRecord &was, const RunRecord &now);
 

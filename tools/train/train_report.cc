@@ -19,7 +19,29 @@ Json evaluationJson(const Evaluation &e) {
           {"bits_per_dimension", orNull(e.bitsPerDimension)}};
 }
 
+Json inverseErrorJson(const TrainReport::InverseError &e) {
+  return {{"step", e.step}, {"error", jsonNumber(e.error)}, {"value", e.value}};
+}
+
 } // namespace
+
+// NaN counts as larger.
+void TrainReport::addInverseErrors(int64_t step, const std::map<std::string, double> &errors) {
+  const std::pair<const std::string, double> *largest = nullptr;
+  for (const auto &each : errors)
+    if (!largest || !(each.second <= largest->second))
+      largest = &each;
+  if (largest)
+    inverseErrorsByStep.push_back({step, largest->second, largest->first});
+}
+
+const TrainReport::InverseError *TrainReport::largestInverseError() const {
+  const InverseError *largest = nullptr;
+  for (const InverseError &e : inverseErrorsByStep)
+    if (!largest || !(e.error <= largest->error))
+      largest = &e;
+  return largest;
+}
 
 llvm::Error writeTrainReport(const TrainReport &r, const std::string &path) {
   if (path.empty())
@@ -41,6 +63,15 @@ llvm::Error writeTrainReport(const TrainReport &r, const std::string &path) {
   for (const Evaluation &e : r.evaluations)
     j["evaluations"].push_back(evaluationJson(e));
   j["evaluation_arena_bytes"] = r.evaluationArenaBytes;
+  const TrainReport::InverseError *largest = r.largestInverseError();
+  j["largest_inverse_error"] = largest ? inverseErrorJson(*largest) : Json();
+  j["inverse_errors_by_step"] = Json::array();
+  for (const TrainReport::InverseError &e : r.inverseErrorsByStep)
+    j["inverse_errors_by_step"].push_back(inverseErrorJson(e));
+  j["not_inverted"] = Json::array();
+  for (const NotInverted &n : r.notInverted)
+    j["not_inverted"].push_back({{"step", n.step}, {"value", n.value}});
+  j["measuring_arena_bytes"] = r.measuringArenaBytes;
   return writeFileAtomically(path, jsonText(j, 2) + "\n");
 }
 

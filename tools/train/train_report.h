@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tools/cli/compiled.h"
+#include "tools/train/checkpoint.h"
 #include "tools/train/evaluator.h"
 
 namespace isthmus {
@@ -20,6 +21,19 @@ struct TrainReport : Report {
   // Scalar outputs by name, without the loss: one number for each step.
   std::map<std::string, std::vector<double>> outputs;
   std::vector<Evaluation> evaluations;
+  // The errors of inverses: after how many steps they were measured, the largest one and its value.
+  struct InverseError {
+    int64_t step = 0;
+    double error = 0;
+    std::string value;
+  };
+  std::vector<InverseError> inverseErrorsByStep; // empty if they were not measured
+  std::vector<NotInverted> notInverted;          // values that the run no longer inverts
+  int64_t measuringArenaBytes = 0;               // of the step that measures them
+
+  // Adds the largest of these errors, if there are any.
+  void addInverseErrors(int64_t step, const std::map<std::string, double> &errors);
+  const InverseError *largestInverseError() const; // null if none was measured
   int64_t evaluationArenaBytes = 0;
 };
 

@@ -33,20 +33,22 @@ std::string textOf(const Evaluation &v) {
 
 } // namespace
 
-// Feeds and runs one step and returns its loss; NaN if the graph has none.
-llvm::Expected<double> Trainer::step(const RunState &state, Shuffle &shuffle) {
+llvm::Error Trainer::feed(const RunState &state, Shuffle &shuffle) {
   llvm::ArrayRef<int64_t> batch =
       shuffle.epoch(state.epoch).slice(size_t(state.position), size_t(state.batch));
-  if (llvm::Error failed = data_.feed(session_, c_.graph, batch, uint64_t(state.step)))
+  if (llvm::Error failed = data_.feed(session(), graph(), batch, uint64_t(state.step)))
     return failed;
   const double rate = o_.rate.at(state.step);
-  if (llvm::Error failed = session_.feed(rate_, Tensor::make(c_.graph.type(rate_), [&](char *to) {
-                                           setElement(DType::F64, to, 0, rate);
-                                         })))
+  return session().feed(step_.rate, Tensor::make(graph().type(step_.rate), [&](char *to) {
+                          setElement(DType::F64, to, 0, rate);
+                        }));
+}
+
+// Runs one step and returns its loss; NaN if the graph has none.
+llvm::Expected<double> Trainer::step(const RunState &state) {
+  if (llvm::Error failed = session().step(uint64_t(state.step)))
     return failed;
-  if (llvm::Error failed = session_.step(uint64_t(state.step)))
-    return failed;
-  auto loss = session_.loss();
+  auto loss = session().loss();
   if (!loss)
     return loss.takeError();
   return loss->value_or(NAN);
@@ -54,14 +56,14 @@ llvm::Expected<double> Trainer::step(const RunState &state, Shuffle &shuffle) {
 
 // Call after a step, before its states are carried to the next one.
 llvm::Error Trainer::recordOutputs(TrainReport &report) {
-  const Graph &g = c_.graph;
+  const Graph &g = graph();
   for (size_t i = 0; i < g.outputs().size(); ++i) {
     const ValueId v = g.outputs()[i];
     const Type &type = g.type(v);
     if (g.role(i).kind != OutputKind::Result || v == lossOf(g) || !isFloat(type.dtype) ||
         type.elements() != 1)
       continue;
-    auto value = session_.fetch(v);
+    auto value = session().fetch(v);
     if (!value)
       return value.takeError();
     report.outputs[g.valueName(v).str()].push_back(elementAsDouble(*value, 0));
@@ -71,7 +73,7 @@ llvm::Error Trainer::recordOutputs(TrainReport &report) {
 
 // Whether no label of this batch counts in a loss that leaves some out: its mean is then 0 / 0.
 llvm::Expected<bool> Trainer::leavesOutAllLabels() {
-  const Graph &g = c_.graph;
+  const Graph &g = graph();
   const std::vector<ValueId> roots = storageRoots(g);
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
@@ -80,7 +82,7 @@ llvm::Expected<bool> Trainer::leavesOutAllLabels() {
       const ValueId v = n.operands[o];
       if (isFloat(g.type(v).dtype) || g.value(roots[v.index]).def) // labels, and those of the data
         continue;
-      auto labels = session_.fetch(v);
+      auto labels = session().fetch(v);
       if (!labels)
         return labels.takeError();
       auto isLeftOut = [&](int64_t k) {
@@ -118,7 +120,7 @@ llvm::Error Trainer::notFinite(const RunState &state, double loss) {
 llvm::Error Trainer::save(const RunState &state) {
   if (o_.save.empty() || savedStep_ == state.step)
     return llvm::Error::success();
-  auto checkpoint = takeCheckpoint(c_.graph, session_, state);
+  auto checkpoint = takeCheckpoint(graph(), session(), state);
   if (!checkpoint)
     return checkpoint.takeError();
   llvm::Error failed = writeCheckpoint(o_.save, *checkpoint);
@@ -145,7 +147,7 @@ llvm::Error Trainer::interrupted(const RunState &state) {
 llvm::Error Trainer::evaluate(const RunState &state, TrainReport &report) {
   if (!evaluator_)
     return llvm::Error::success();
-  auto v = evaluator_->run(session_, c_.graph);
+  auto v = evaluator_->run(session(), graph());
   if (!v)
     return v.takeError();
   v->epoch = state.epoch;
@@ -178,14 +180,18 @@ llvm::Error Trainer::run(RunState &state, TrainReport &report) {
   const int64_t first = state.step;
   while (state.step < o_.rate.steps) {
     const auto stepStart = Clock::now();
-    auto loss = step(state, shuffle);
+    if (llvm::Error failed = feed(state, shuffle))
+      return failed;
+    if (llvm::Error failed = watch_.beforeStep(step_, state, report))
+      return step_.session ? llvm::joinErrors(save(state), std::move(failed)) : std::move(failed);
+    auto loss = step(state);
     if (!loss)
       return loss.takeError();
     if (!std::isfinite(*loss))
       return notFinite(state, *loss);
     if (llvm::Error failed = recordOutputs(report))
       return failed;
-    if (llvm::Error failed = session_.carryState())
+    if (llvm::Error failed = session().carryState())
       return failed;
     report.stepSeconds.push_back(secondsSince(stepStart));
     report.loss.push_back(*loss);
@@ -193,14 +199,14 @@ llvm::Error Trainer::run(RunState &state, TrainReport &report) {
     if (o_.levels > 0)
       report.bitsPerDimension.push_back(
           bitsPerDimension(*loss, data_.elementsOfExample(), o_.levels));
-    report.measuredPeakBytes = {session_.largestMeasuredPeak()};
+    report.measuredPeakBytes = {session().largestMeasuredPeak()};
     if (llvm::Error failed = finishStep(state, report))
       return failed;
     bar.at(size_t(state.step),
            {"loss " + figure(*loss),
             llvm::formatv("{0:F1} steps/s", double(state.step - first) / secondsSince(start)).str(),
-            "peak " + bytesText(session_.largestMeasuredPeak())});
-    auto isInterrupted = session_.anyOf(interrupt_.happened());
+            "peak " + bytesText(session().largestMeasuredPeak())});
+    auto isInterrupted = session().anyOf(interrupt_.happened());
     if (!isInterrupted)
       return isInterrupted.takeError();
     if (*isInterrupted && state.step < o_.rate.steps)

@@ -3,9 +3,8 @@
 
 #include "runtime/session.h"
 #include "tools/cli/interrupt.h"
-#include "tools/train/checkpoint.h"
+#include "tools/train/inverse_watch.h"
 #include "tools/train/learning_rate.h"
-#include "tools/train/train_report.h"
 
 namespace isthmus {
 
@@ -19,12 +18,10 @@ struct TrainerOptions {
 // Notes Ctrl-C while it lives.
 class Trainer {
 public:
-  // All arguments must outlive the trainer. `rate` is the input of `c` that receives the learning
-  // rate; `evaluator` may be null.
-  Trainer(const Compiled &c, Session &session, ValueId rate, const Dataset &data,
-          const Evaluator *evaluator, const TrainerOptions &o)
-      : c_(c), session_(session), rate_(rate), data_(data),
-        evaluator_(evaluator), o_(o) {}
+  // All arguments must outlive the trainer. `watch` may replace `step`; `evaluator` may be null.
+  Trainer(TrainedStep &step, InverseWatch &watch, const Dataset &data, const Evaluator *evaluator,
+          const TrainerOptions &o)
+      : step_(step), watch_(watch), data_(data), evaluator_(evaluator), o_(o) {}
 
   // Trains from `state` to the last step, on a device that computes. Checkpoints are saved at
   // intervals, at the end, and when Ctrl-C ends the run, which is an Interrupted error. Errors: a
@@ -32,7 +29,10 @@ public:
   llvm::Error run(RunState &state, TrainReport &report);
 
 private:
-  llvm::Expected<double> step(const RunState &state, Shuffle &shuffle);
+  const Graph &graph() const { return step_.compiled.graph; }
+  Session &session() { return *step_.session; }
+  llvm::Error feed(const RunState &state, Shuffle &shuffle);
+  llvm::Expected<double> step(const RunState &state);
   llvm::Error recordOutputs(TrainReport &report);
   llvm::Error finishStep(RunState &state, TrainReport &report);
   llvm::Error evaluate(const RunState &state, TrainReport &report);
@@ -41,9 +41,8 @@ private:
   llvm::Expected<bool> leavesOutAllLabels();
   llvm::Error interrupted(const RunState &state);
 
-  const Compiled &c_;
-  Session &session_;
-  const ValueId rate_;
+  TrainedStep &step_;
+  InverseWatch &watch_;
   const Dataset &data_;
   const Evaluator *evaluator_;
   const TrainerOptions &o_;

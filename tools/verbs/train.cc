@@ -9,6 +9,7 @@
 #include "tools/cli/step.h"
 #include "tools/session/agreement.h"
 #include "tools/train/flags.h"
+#include "tools/train/inverse_watch.h"
 #include "tools/train/plan_on_record.h"
 #include "tools/train/run_record.h"
 #include "tools/verbs/verbs.h"
@@ -45,6 +46,7 @@ public:
 
 private:
   Device &device() { return *step_->device; }
+  const Compiled &plan() const { return trained_.compiled; }
 
   // A resumed run draws from the seed with which it began.
   llvm::Error readSavedState() {
@@ -148,15 +150,20 @@ private:
     Shuffle shuffle(f_.model.seed, data_->examples());
     for (NamedTensor &t : data_->batchOf(shuffle.epoch(0).take_front(size_t(data_->batch())), 0))
       first[t.name] = Given{std::move(t.tensor), f_.data};
-    CompileOptions options = step_->options;
-    options.firstStep = firstStepOn(device(), first, f_.model.seed);
-    auto c = compiled(updated_.graph, options, device().target(), f_.report);
+    compileOptions_ = step_->options;
+    compileOptions_.firstStep = firstStepOn(device(), first, f_.model.seed);
+    if (saved_)
+      for (const NotInverted &n : saved_->notInverted)
+        compileOptions_.ways.neverInverted.push_back(n.value);
+    auto c = compiled(updated_.graph, compileOptions_, device().target(), f_.report);
     if (!c)
       return c.takeError();
     if (c->wasInterrupted)
       return interruptedError();
-    c_ = std::move(*c);
-    report_.emplace(c_.figures);
+    compileOptions_.step.note = {}; // a later plan would say the same
+    trained_.compiled = std::move(*c);
+    report_.emplace(plan().figures);
+    report_->addInverseErrors(0, plan().figures.inverseErrors);
     report_->optimizer = f_.optimizer.optimizer;
     report_->optimizerBytes = updated_.optimizerBytes;
     report_->gradientBytes = updated_.gradientBytes;
@@ -182,13 +189,14 @@ private:
   }
 
   llvm::Error openSession() {
-    return fedSession(c_, device(), {.seed = f_.model.seed, .inputs = step_->given})
-        .moveInto(session_);
+    trained_.rate = plan().graph.find(updated_.graph.valueName(updated_.rate));
+    return fedSession(plan(), device(), {.seed = f_.model.seed, .inputs = step_->given})
+        .moveInto(trained_.session);
   }
 
   llvm::Expected<RunState> startingState(const TrainerOptions &options) {
     RunState now;
-    now.record = recordOf(f_, {modelDigest_, step_->given, *data_, c_, options});
+    now.record = recordOf(f_, {modelDigest_, step_->given, *data_, plan(), options});
     now.seed = f_.model.seed;
     now.examples = data_->examples();
     now.batch = data_->batch();
@@ -198,7 +206,7 @@ private:
     if (llvm::Error e = checkGoesOn(f_.resume, *saved_, now))
       return e;
     noteDifferences(now.record);
-    if (llvm::Error e = restore(f_.resume, c_.graph, *session_))
+    if (llvm::Error e = restore(f_.resume, plan().graph, *trained_.session))
       return e;
     saved_->record = std::move(now.record);
     return *saved_;
@@ -242,12 +250,17 @@ private:
                                         "to do",
                                         f_.resume, state->step, options->rate.steps)
                               .str());
-    const ValueId rate = c_.graph.find(updated_.graph.valueName(updated_.rate));
+    report_->notInverted = state->notInverted;
+    InverseWatch watch(updated_.graph, device(),
+                       {compileOptions_, f_.model.seed, f_.measureInverses, options->rate.steps});
+    noteMeasuring();
     llvm::Error failed =
-        Trainer(c_, *session_, rate, *data_, evaluator_.get(), *options).run(*state, *report_);
-    KernelCounts counts = session_->kernelCounts();
-    report_->kernels = std::move(counts.byLibrary);
-    report_->substituteKernels = counts.substitutes;
+        Trainer(trained_, watch, *data_, evaluator_.get(), *options).run(*state, *report_);
+    if (trained_.session) { // none, if a new plan could not be run
+      KernelCounts counts = trained_.session->kernelCounts();
+      report_->kernels = std::move(counts.byLibrary);
+      report_->substituteKernels = counts.substitutes;
+    }
     for (const std::string &note : device().takeNotes()) {
       Console::get().note(note);
       report_->deviceNotes.push_back(note);
@@ -261,13 +274,37 @@ private:
 
   // A device that only counts runs one step.
   llvm::Error count() {
-    if (llvm::Error e = session_->step(0))
+    if (llvm::Error e = trained_.session->step(0))
       return e;
-    report_->measuredPeakBytes = {session_->largestMeasuredPeak()};
+    report_->measuredPeakBytes = {trained_.session->largestMeasuredPeak()};
     if (llvm::Error e = writeTrainReport(*report_, f_.report))
       return e;
     summarize({});
     return llvm::Error::success();
+  }
+
+  void noteMeasuring() const {
+    if (plan().figures.inverseErrors.empty())
+      return;
+    if (f_.measureInverses == 0)
+      Console::get().note(
+          "the errors of inverses are those of the first step: --measure-inverses=0");
+    else
+      Console::get().note(llvm::formatv("the errors of inverses are measured again after every {0} "
+                                        "steps (--measure-inverses), each time by one more step "
+                                        "beside this one",
+                                        f_.measureInverses)
+                              .str());
+  }
+
+  // The inverses of the last plan, and their largest error over the run.
+  std::string inversesOfRun() const {
+    std::string text = std::to_string(report_->inversions);
+    if (const TrainReport::InverseError *e = report_->largestInverseError())
+      text += llvm::formatv(", off by {0:e1} at most, after {1} steps", e->error, e->step).str();
+    if (!report_->notInverted.empty())
+      text += llvm::formatv("; {0} values no longer inverted", report_->notInverted.size()).str();
+    return text;
   }
 
   void summarize(const RunState &state) {
@@ -289,8 +326,8 @@ private:
       row("measured peak",
           bytesText(r.measuredPeakBytes.front()) + " (on " + device().name() + ")");
     row("parameters, inputs", bytesText(r.persistentBytes));
-    if (r.inversions)
-      row("inverses", inversesText(r));
+    if (r.inversions || r.largestInverseError())
+      row("inverses", inversesOfRun());
     row("added cost", llvm::formatv("{0:F1} %", 100 * r.recomputeOverhead).str());
     std::vector<double> s = r.stepSeconds;
     std::sort(s.begin(), s.end());
@@ -306,10 +343,10 @@ private:
   std::optional<StepToCompile> step_; // its graph is a training step with gradients
   std::optional<Dataset> data_, tests_;
   UpdatedGraph updated_;
-  Compiled c_;
+  CompileOptions compileOptions_; // of the step with its updates
+  TrainedStep trained_;
   std::optional<TrainReport> report_;
   std::unique_ptr<Evaluator> evaluator_; // null without tests
-  std::unique_ptr<Session> session_;
 };
 
 // The options have a group of their own, so that --help shows them together.
@@ -341,6 +378,10 @@ void addRunOptions(CLI::App &app, TrainFlags &f) {
   app.add_option("--device", f.device,
                  "cpu, cuda, cuda:N, or counting, which computes nothing and only counts the bytes "
                  "of one step")
+      ->capture_default_str();
+  app.add_option("--measure-inverses", f.measureInverses,
+                 "steps from one measurement of the errors of inverses to the next; 0: the first "
+                 "step alone is measured")
       ->capture_default_str();
   addPathOption(app, "--report", f.report, "a JSON file for the figures");
 }

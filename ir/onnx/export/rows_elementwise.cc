@@ -163,15 +163,16 @@ Names leakyRelu(const RowWriter &w) {
 Names reluGrad(const RowWriter &w) {
   if (w.dtype(1) == DType::Bool)
     return {w.b.emit("Where", {w.x(1), w.x(0), w.number(0)})};
-  return {w.b.emit("Where", {w.b.emit("Greater", {w.x(1), w.number(0)}), w.x(0), w.number(0)})};
+  return {w.b.emit("Where", {w.b.emit("LessOrEqual", {w.x(1), w.number(0)}), w.number(0), w.x(0)})};
 }
 Names leakyReluGrad(const RowWriter &w) {
   Name low = w.b.emit("Mul", {w.x(0), w.number(w.attrs.getFloat("alpha"))});
   return {w.b.emit("Where", {w.b.emit("Greater", {w.x(1), w.number(0)}), w.x(0), low})};
 }
 Names clampGrad(const RowWriter &w) {
-  Name above = w.b.emit("Greater", {w.x(1), w.number(w.attrs.getFloat("min"))});
-  Name below = w.b.emit("Less", {w.x(1), w.number(w.attrs.getFloat("max"))});
+  const double min = w.attrs.getFloat("min"), max = w.attrs.getFloat("max");
+  Name above = w.b.emit(std::isinf(min) ? "GreaterOrEqual" : "Greater", {w.x(1), w.number(min)});
+  Name below = w.b.emit(std::isinf(max) ? "LessOrEqual" : "Less", {w.x(1), w.number(max)});
   return {w.b.emit("Where", {w.b.emit("And", {above, below}), w.x(0), w.number(0)})};
 }
 
@@ -231,7 +232,9 @@ Names log1p(const RowWriter &w) {
 Names expm1(const RowWriter &w) {
   return {w.b.emit("Sub", {w.b.emit("Exp", {w.x(0)}), w.number(1)})};
 }
-Names isPositive(const RowWriter &w) { return {w.b.emit("Greater", {w.x(0), w.number(0)})}; }
+Names isPositive(const RowWriter &w) { // or NaN
+  return {w.b.emit("Not", {w.b.emit("LessOrEqual", {w.x(0), w.number(0)})})};
+}
 Names isInf(const RowWriter &w) {
   return {w.b.emit("IsInf", {w.x(0)},
                    {{"detect_positive", int64_t(w.attrs.getBool("positive"))},

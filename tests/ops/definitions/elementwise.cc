@@ -147,14 +147,14 @@ void defineArithmetic(Table &t) {
                 exact};
   t["neg"] = {one([](C c, N x) { return isInteger(c) ? times(typeIn(c), -1, x) : -x; }), moves};
   t["abs"] = {one([](C c, N x) { return x < 0 ? times(typeIn(c), -1, x) : std::fabs(x); }), exact};
-  t["sign"] = {one([](N x) { return x > 0 ? 1 : x < 0 ? -1 : x; }), exact};
+  t["sign"] = {one([](N x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }), exact};
   t["square"] = {one([](C c, N x) { return times(typeIn(c), x, x); })};
   t["reciprocal"] = {one([](N x) { return 1 / x; })};
   t["floor"] = {one([](N x) { return std::floor(x); }), exact};
   t["ceil"] = {one([](N x) { return std::ceil(x); }), exact};
   t["round"] = {one([](N x) { return std::isinf(x) ? x : x - std::remainder(x, 1.0L); }), exact};
   t["is_nan"] = {one([](N x) { return std::isnan(x); }), exact};
-  t["is_positive"] = {one([](N x) { return x > 0; }), exact};
+  t["is_positive"] = {one([](N x) { return x > 0 || std::isnan(x); }), exact};
   t["is_inf"] = {one([](C c, N x) {
                    return std::isinf(x) && c.attrs->getBool(x > 0 ? "positive" : "negative");
                  }),
@@ -220,9 +220,14 @@ void defineActivations(Table &t) {
     return x < -edge ? x + bias : x > edge ? x - bias : 0;
   })};
 
-  t["relu_grad"] = {two([](N g, N v) { return v > 0 ? g : 0; }), exact};
-  t["clamp_grad"] = {
-      two([](C c, N g, N v) { return v > attr(c, "min") && v < attr(c, "max") ? g : 0; }), exact};
+  t["relu_grad"] = {two([](N g, N v) { return v > 0 || std::isnan(v) ? g : 0; }), exact};
+  t["clamp_grad"] = {two([](C c, N g, N v) {
+                       const N min = attr(c, "min"), max = attr(c, "max");
+                       const bool isAbove = v > min || std::isinf(min);
+                       const bool isBelow = v < max || std::isinf(max);
+                       return isAbove && isBelow ? g : 0;
+                     }),
+                     exact};
   t["leaky_relu_grad"] = {two([](C c, N g, N v) { return v > 0 ? g : attr(c, "alpha") * g; })};
   t["tanh_grad"] = {two([](N g, N v) { return g * (1 - v * v); })};
   t["sigmoid_grad"] = {two([](N g, N v) { return g * v * (1 - v); })};
@@ -232,11 +237,11 @@ void defineActivations(Table &t) {
   t["gelu_grad"] = {each<2, geluGrad>};
   t["elu_grad"] = {two([](C c, N g, N y) { // scale alpha exp(x / width) = y + scale alpha
     const N scale = attr(c, "scale");
-    return g * (y > 0 ? scale : (y + scale * attr(c, "alpha")) / attr(c, "width"));
+    return g * (y <= 0 ? (y + scale * attr(c, "alpha")) / attr(c, "width") : scale);
   })};
   t["softsign_grad"] = {two([](N g, N v) { return g * std::pow(1 - std::fabs(v), 2); })};
   t["hard_swish_grad"] = {two([](N g, N x) {
-    return g * (hardSigmoid(x, 1 / 6.0L, 0.5L) + (std::fabs(x) < 3 ? x / 6 : 0));
+    return g * (x <= -3 ? 0 : x < 3 ? hardSigmoid(x, 1 / 6.0L, 0.5L) + x / 6 : 1);
   })};
 }
 

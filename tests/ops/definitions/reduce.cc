@@ -74,6 +74,7 @@ void min(const OpCall &call, Operands x, Results y) {
 // Of max and min alike: y, operand 2, is the extremum.
 void extremumGrad(const OpCall &call, Operands x, Results y) {
   const Reduced r(call, x[1].type.rank());
+  const bool shares = call.attrs->getBool("share_ties");
   auto isTie = [&](const Index &at) {
     const Number v = x[1][at], extremum = x[2][r.result(at)];
     return v == extremum || (std::isnan(v) && std::isnan(extremum));
@@ -82,11 +83,11 @@ void extremumGrad(const OpCall &call, Operands x, Results y) {
   forEachIndex(x[1].type.dims, [&](const Index &at) { ties[r.result(at)] += isTie(at); });
   forEachIndex(x[1].type.dims, [&](const Index &at) {
     const Index to = r.result(at);
-    if (!isTie(at))
-      return;
-    if (call.attrs->getBool("share_ties"))
+    if (shares && std::isnan(x[2][to]))
+      y[0][at] = kNaN;
+    else if (isTie(at) && shares)
       y[0][at] = x[0][to] / ties[to];
-    else if (before[to]++ == 0)
+    else if (isTie(at) && before[to]++ == 0)
       y[0][at] = x[0][to];
   });
 }

@@ -13,11 +13,16 @@ Number logSum(const std::vector<Number> &v) {
   return std::log(sum);
 }
 
+// An element inf makes all of its line NaN.
+Number softmaxSum(const std::vector<Number> &v) {
+  return llvm::is_contained(v, std::numeric_limits<Number>::infinity()) ? kNaN : logSum(v);
+}
+
 template <bool logarithm> void softmax(const OpCall &call, Operands x, Results y) {
   const int64_t axis = axisOf(call, x[0].type.rank());
   forEachLine(x[0], axis, [&](const Index &first) {
     const std::vector<Number> v = line(x[0], first, axis);
-    const Number sum = logSum(v);
+    const Number sum = softmaxSum(v);
     for (size_t i = 0; i < v.size(); ++i)
       y[0][with(first, axis, int64_t(i))] = logarithm ? v[i] - sum : std::exp(v[i] - sum);
   });
@@ -83,7 +88,7 @@ struct Labels {
 void crossEntropy(const OpCall &call, Operands x, Results y) {
   const Labels labels(call, x[1], x[0].type);
   forEachIndex(y[1].type.dims, [&](const Index &at) {
-    y[1][at] = logSum(line(x[0], labels.in(at, 0), labels.axis));
+    y[1][at] = softmaxSum(line(x[0], labels.in(at, 0), labels.axis));
   });
   labels.reduce(y[0], [&](const Index &at, const Index &in) { return y[1][at] - x[0][in]; });
 }

@@ -89,14 +89,15 @@ Window poolWindow(const OpCall &call) {
   return windowOf(*call.attrs, call.attrs->getInts("kernel"));
 }
 
-// The position of the first maximum of the window of y's element `at`; none if all is padding.
+// The position of the first maximum of the window of y's element `at`, or of its last NaN; none if
+// all is padding.
 std::optional<Index> firstMaximum(const OpCall &call, const Numbers &x, Sizes at) {
   std::optional<Index> best;
   forEachTap(poolWindow(call), spatialOf(at), [&](const Index &, const Index &from) {
     if (!isInside(from, spatial(x.type)))
       return;
     const Index here = joined(at.take_front(2), from);
-    if (!best || x[here] > x[*best] || (std::isnan(x[here]) && !std::isnan(x[*best])))
+    if (!best || x[here] > x[*best] || std::isnan(x[here]))
       best = here;
   });
   return best;
