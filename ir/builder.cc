@@ -16,6 +16,7 @@ NodeId Builder::createNode(llvm::StringRef op, llvm::ArrayRef<ValueId> operands,
   Node &n = g_.editNode(*node);
   n.device = device;
   n.loc = loc;
+  n.from.gradientOf = gradientOf;
   return *node;
 }
 

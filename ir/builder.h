@@ -15,6 +15,7 @@ public:
   Phase phase;
   std::string device;
   Loc loc;
+  NodeId gradientOf;  // Provenance::gradientOf
   std::string prefix; // prepended to each node's name, which is the op's by default
 
   Graph &graph() { return g_; }

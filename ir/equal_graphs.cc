@@ -115,6 +115,8 @@ private:
     }
     if (x.phase != y.phase)
       return "phase";
+    if (x.from.gradientOf != y.from.gradientOf)
+      return "forward node of whose gradient it is";
     if (x.from.kind != y.from.kind)
       return "kind of stand-in";
     if (x.from.origin != y.from.origin)

@@ -59,9 +59,13 @@ constexpr StandIn kRestoring[] = {StandIn::Boundary, StandIn::Inverse,  StandIn:
                                   StandIn::Encoding, StandIn::Transfer, StandIn::Chunk};
 llvm::StringRef standInName(StandIn kind); // "clone", "boundary", ...; "" for None
 
-// How a node relates to the graph before the rewrite. The rewrite sets these fields; other passes
-// keep them.
+// How a node relates to the nodes that it was made from. Differentiation and the rewrite set these
+// fields; other passes keep them.
 struct Provenance {
+  // Of a backward node of the original: the forward node of whose gradient it is a part. The node
+  // of a second derivative is of the forward node that the node is of which it is the gradient.
+  // None where the file does not say it. A stand-in is of the node of what it stands for.
+  NodeId gradientOf;
   StandIn kind = StandIn::None;
   NodeId origin;      // of a clone: the earlier node whose op it repeats
   ValueId restores;   // of other stand-ins: the value that the node's first result replaces

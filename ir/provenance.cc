@@ -28,6 +28,15 @@ ValueId originalValue(const Graph &g, ValueId v) {
   return v;
 }
 
+NodeId forwardNodeOf(const Graph &g, NodeId id) {
+  if (g.node(id).isStandIn())
+    id = g.value(originalValue(g, g.node(id).firstResult)).def;
+  if (!id)
+    return NodeId();
+  const Node &n = g.node(id);
+  return n.phase == Phase::Forward ? id : n.from.gradientOf;
+}
+
 namespace {
 
 // Whether the op makes an encoding, by the rows whose readers take one.

@@ -8,6 +8,10 @@ namespace isthmus {
 // The value of the original that `v` stands for; `v` itself if it is a value of the original.
 ValueId originalValue(const Graph &g, ValueId v);
 
+// The forward node that the node belongs to: itself, or that of whose gradient it is a part. What a
+// stand-in stands for decides. None for updates, and where the graph does not say it.
+NodeId forwardNodeOf(const Graph &g, NodeId n);
+
 // The node's index in the original graph; it must be neither a clone nor a stand-in.
 inline uint32_t sourceIndex(const Graph &g, NodeId n) {
   return g.node(n).from.sourceIndex.value_or(n.index);

@@ -97,6 +97,7 @@ private:
       checkMessage(id);
     if (operandsAreThere)
       checkDevices(id);
+    checkGradientOf(id);
     checkOrigin(id);
     checkStandIn(id);
     for (NodeId a : n.from.after)
@@ -249,7 +250,7 @@ private:
     const Node &n = g_.node(id);
     for (ValueId v : n.operands) {
       const NodeId def = g_.value(v).def;
-      if (!def || n.op->is(kReceive) || Graph::isReplaced(def) || isInInput(v))
+      if (!def || n.op->is(kReceive) || Graph::isReplaced(def))
         continue;
       if (deviceOf(g_.node(def)) != deviceOf(n))
         report(id, "'{0}' runs on {1} and reads '{2}', which is on {3}; expected a send there and "
@@ -258,14 +259,30 @@ private:
     }
   }
 
-  // Whether the value is a view of a graph input.
-  bool isInInput(ValueId v) const {
-    while (const NodeId def = g_.value(v).def) {
-      if (!g_.node(def).op->is(kView) || g_.node(def).operands.empty())
-        return false;
-      v = g_.node(def).operands[0];
-    }
-    return true;
+  // It relates nodes of the original: a stand-in is of the node of what it stands for.
+  void checkGradientOf(NodeId id) {
+    const Node &n = g_.node(id);
+    const NodeId of = n.from.gradientOf;
+    if (!of)
+      return;
+    if (!isNode(of))
+      report(id, "'{0}' is of the gradient of no node of the graph", name(id));
+    else if (n.phase != Phase::Backward)
+      report(id, "'{0}' is of phase {1}, so it is not of the gradient of '{2}'", name(id),
+             phaseName(n.phase), name(of));
+    else if (n.isStandIn())
+      report(id,
+             "'{0}' stands for another node or value, which says of whose gradient it is; expected "
+             "'backward' without '{1}'",
+             name(id), name(of));
+    else if (g_.node(of).phase != Phase::Forward || g_.node(of).isStandIn())
+      report(id, "'{0}' is of the gradient of '{1}', which is no forward node of the original",
+             name(id), name(of));
+  }
+
+  bool isNode(NodeId n) const {
+    return Graph::isReplaced(n) ? n.index - Graph::kFirstReplaced < g_.numReplaced()
+                                : n.index < g_.numNodes();
   }
 
   void checkOrigin(NodeId id) {

@@ -1,6 +1,7 @@
 #include "passes/rebuild.h"
 
 #include "ir/check.h"
+#include "ir/provenance.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
@@ -91,6 +92,7 @@ NodeId Rebuilder::copyReplaced(NodeId id, llvm::ArrayRef<ValueId> operands) {
     ISTHMUS_CHECK(false, "a node that cannot be kept: " + llvm::toString(made.takeError()));
   copyFacts(old, to_.editNode(*made));
   setMap(id, *made);
+  keptReplaced_.emplace_back(id, *made);
   return *made;
 }
 
@@ -152,6 +154,34 @@ ValueId Rebuilder::firstOf(ValueId old) const {
   return copy ? to_.node(copy).result(v.resultIndex) : map(old);
 }
 
+// The forward node of the new graph to which belongs what belonged to `old`: its copy, or the node
+// that makes one of its values, or of its operands' values where those are left out; none if inputs
+// are all that is left.
+NodeId Rebuilder::forwardOf(NodeId old) const {
+  while (old) {
+    if (const NodeId copy = map(old))
+      return forwardNodeOf(to_, copy);
+    const Node &n = from_.node(old);
+    for (uint32_t i = 0; i < n.numResults; ++i)
+      if (const ValueId now = map(n.result(i)); now && to_.value(now).def)
+        return forwardNodeOf(to_, to_.value(now).def);
+    NodeId last;
+    for (ValueId v : n.operands)
+      if (const NodeId def = from_.value(v).def; def && (!last || last < def))
+        last = def;
+    old = last;
+  }
+  return NodeId();
+}
+
+void Rebuilder::standWith(Builder &b, NodeId old) const {
+  const Node &n = from_.node(old);
+  b.phase = n.phase;
+  b.device = n.device;
+  b.loc = n.loc;
+  b.gradientOf = forwardOf(n.from.gradientOf);
+}
+
 void Rebuilder::keepReplaced() {
   for (size_t i = 0; i < from_.numReplaced(); ++i) {
     const NodeId id = from_.replaced(i);
@@ -187,6 +217,9 @@ void Rebuilder::finishNodes() {
           mapped && mapped < newId && !llvm::is_contained(n.from.after, mapped))
         n.from.after.push_back(mapped);
   }
+  for (const auto *copies : {&copies_, &keptReplaced_})
+    for (auto [oldId, newId] : *copies)
+      to_.editNode(newId).from.gradientOf = forwardOf(from_.node(oldId).from.gradientOf);
   to_.loss = map(from_.loss);
 }
 

@@ -13,7 +13,7 @@
 // which new value replaces an old one that is not copied.
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/builder.h"
 #include "llvm/ADT/BitVector.h"
 
 namespace isthmus {
@@ -56,11 +56,16 @@ public:
   // A copy that does not run (Graph::addReplaced), over these operands of the new graph.
   NodeId copyReplaced(NodeId old, llvm::ArrayRef<ValueId> operands);
 
+  // Nodes that the builder, of the new graph, makes from now on take the place of the old node:
+  // they have its phase, device and source location, and are of the same gradient.
+  void standWith(Builder &b, NodeId old) const;
+
   // A name that is free in both graphs, for nodes that the pass adds.
   std::string freshName(llvm::StringRef base) const;
 
   // Maps outputs, loss, `after` edges, origins and boundaries, and returns the graph. `after` edges
-  // to nodes without a copy are dropped, and so is a loss without one. Outputs must be mapped, and
+  // to nodes without a copy are dropped, and so is a loss without one. A gradient of a forward node
+  // without a copy is that of the node that makes its values now. Outputs must be mapped, and
   // so must the origins of copied clones and the values that copied boundaries pass. Nodes that
   // chunks replaced stay so, if the pass has not copied them.
   Graph finish();
@@ -76,6 +81,7 @@ private:
   void keepReplaced();
   llvm::SmallVector<std::string, 2> freedNames(const Node &old);
   ValueId firstOf(ValueId old) const;
+  NodeId forwardOf(NodeId old) const;
   void addOutput(ValueId old, OutputRole role);
   void freeName(llvm::StringRef name);
 
@@ -83,7 +89,7 @@ private:
   Graph to_;
   std::vector<ValueId> values_; // by old id
   std::vector<NodeId> nodes_, replaced_;
-  std::vector<std::pair<NodeId, NodeId>> copies_; // old and new
+  std::vector<std::pair<NodeId, NodeId>> copies_, keptReplaced_; // old and new
   bool hasSourceOrder_;
   mutable llvm::StringMap<unsigned> nextSuffix_; // only a hint
 };

@@ -37,6 +37,9 @@ private:
   const Model &m_;
   const llvm::StringMap<Tensor> &data_;
   Graph g_;
+  // Results of backward nodes, and the forward nodes of whose gradients they are, which may come
+  // later.
+  std::vector<std::pair<ValueId, llvm::StringRef>> gradients_;
   llvm::StringSet<> parts_; // initializers that belong to standard operators
 };
 
@@ -152,6 +155,8 @@ llvm::Error ReadBack::readClauses(const Metadata &meta, Node &node) {
   for (auto p : {Phase::Backward, Phase::Update})
     if (phaseName(p) == phase)
       node.phase = p;
+  if (auto name = getMeta(meta, kGradientOf); !name.empty())
+    gradients_.emplace_back(node.firstResult, name);
   if (auto name = getMeta(meta, kOrigin); !name.empty()) {
     auto v = value(name);
     if (!v)
@@ -258,6 +263,12 @@ llvm::Expected<Graph> ReadBack::run() {
   for (int i = 0; i < m_.graph().node_size(); ++i)
     if (llvm::Error e = readNode(i))
       return locate(std::move(e), nodeText(m_.graph().node(i), i));
+  for (const auto &[made, name] : gradients_) {
+    auto of = value(name);
+    if (!of)
+      return of.takeError();
+    g_.editNode(g_.value(made).def).from.gradientOf = g_.value(*of).def;
+  }
   for (const onnx::ValueInfoProto &v : m_.graph().output()) {
     auto out = value(v.name());
     if (!out)

@@ -30,6 +30,7 @@ constexpr llvm::StringLiteral kRow("isthmus.row");     // of standard operators
 constexpr llvm::StringLiteral kCheck("isthmus.check"); // hash of what kRow or kInit describes
 constexpr llvm::StringLiteral kAfter("isthmus.after"); // how many operands are nodes to run after
 constexpr llvm::StringLiteral kPhase("isthmus.phase");
+constexpr llvm::StringLiteral kGradientOf("isthmus.gradient_of"); // of a backward node
 constexpr llvm::StringLiteral kOrigin("isthmus.origin");
 constexpr llvm::StringLiteral kRestores("isthmus.restores");
 constexpr llvm::StringLiteral kStandIn("isthmus.stand_in"); // the kind of a node with kRestores

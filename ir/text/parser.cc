@@ -65,7 +65,7 @@ private:
   bool parseBody(); // through the closing brace
   void parseEnd();
   void checkWhole();
-  void findChunked();
+  void findLater();
 
   bool parseStatement();
   bool parseInput(InputKind kind);
@@ -78,8 +78,9 @@ private:
   bool parseNodeLine();
   bool buildNode(NodeId &id, bool isReplaced);
   bool checkDeclared(NodeId id);
-  bool parseClauses(Node &n);
-  bool parseClause(Node &n);
+  bool parseClauses(NodeId id);
+  bool parseClause(NodeId id);
+  bool parseGradientOf(NodeId id);
   bool parseProvenance(Provenance &from, bool &isOne);
   bool parseChunk(const Token &value, Provenance &from);
   std::optional<StandIn> acceptRestoring();
@@ -90,7 +91,7 @@ private:
   bool checkIsNew(const Token &t);
   bool checkIsPlain(const Token &name, ValueId v, const char *role);
   bool findValue(const Token &t, ValueId &v);
-  bool findNode(ValueId &v, NodeId &n);
+  bool findNode(const Token &t, NodeId &n);
   std::vector<Note> notesOn(llvm::ArrayRef<ValueId> operands);
   // Values that were not built because of a reported error: their uses are not reported again.
   void poison(const Token &t) { poisoned_.insert(nameOf(t)); }
@@ -99,7 +100,8 @@ private:
   WeightLookup lookup_;
   Graph g_;
   std::optional<Token> chunkOf_; // what the last node is a chunk of
-  std::vector<std::pair<NodeId, Token>> chunks_;
+  // Nodes that name a value which may come later: chunks, and nodes of a gradient.
+  std::vector<std::pair<NodeId, Token>> chunks_, gradients_;
   int version_ = kTextVersion;
   llvm::StringSet<> poisoned_;
   llvm::DenseSet<ValueId> outputs_;
@@ -238,7 +240,7 @@ void Parser::parseEnd() {
 
 // Checks that need the whole graph.
 void Parser::checkWhole() {
-  findChunked();
+  findLater();
   if (c_.failed())
     return;
   inferStandIns(g_);
@@ -467,16 +469,19 @@ bool Parser::parseNode(bool isReplaced) {
     return false;
   }
   chunkOf_.reset();
-  const bool isRead = checkDeclared(id) && parseClauses(g_.editNode(id));
+  const bool isRead = checkDeclared(id) && parseClauses(id);
   if (isRead && chunkOf_)
     chunks_.emplace_back(id, *chunkOf_);
   return isRead;
 }
 
-// Chunks stand before the values that they restore.
-void Parser::findChunked() {
+// Chunks stand before the values that they restore, and a plan may move a backward node before the
+// forward node of whose gradient it is.
+void Parser::findLater() {
   for (const auto &[id, name] : chunks_)
     findValue(name, g_.editNode(id).from.restores);
+  for (const auto &[id, name] : gradients_)
+    findNode(name, g_.editNode(id).from.gradientOf);
 }
 
 // Parses `%a, %b = op(%x, %y) {attribute = value} : type, type`, without the clauses that follow.
@@ -594,17 +599,18 @@ bool Parser::checkDeclared(NodeId id) {
   return true;
 }
 
-bool Parser::parseClauses(Node &n) {
+bool Parser::parseClauses(NodeId id) {
   clauses_ = 0;
   while (!c_.at(Tok::Newline) && !c_.at(Tok::End))
-    if (!parseClause(n))
+    if (!parseClause(id))
       return false;
   return true;
 }
 
-bool Parser::findNode(ValueId &v, NodeId &n) {
-  Token t = c_.tok();
-  if (!c_.expect(Tok::Value, "a name such as '%x'") || !findValue(t, v))
+// Finds the node whose first result `t` names.
+bool Parser::findNode(const Token &t, NodeId &n) {
+  ValueId v;
+  if (!findValue(t, v))
     return false;
   n = g_.value(v).def;
   if (!n)
@@ -615,7 +621,21 @@ bool Parser::findNode(ValueId &v, NodeId &n) {
   return true;
 }
 
-bool Parser::parseClause(Node &n) {
+// Parses what may follow `backward`: the forward node of whose gradient the node is, `(%a)`.
+bool Parser::parseGradientOf(NodeId id) {
+  if (!c_.accept(Tok::LParen))
+    return true;
+  const Token t = c_.tok();
+  if (!c_.expect(Tok::Value, "a name such as '%x'") || !c_.expect(Tok::RParen, "')'"))
+    return false;
+  if (g_.find(nameOf(t)))
+    return findNode(t, g_.editNode(id).from.gradientOf);
+  gradients_.emplace_back(id, t);
+  return true;
+}
+
+bool Parser::parseClause(NodeId id) {
+  Node &n = g_.editNode(id);
   Token t = c_.tok();
   enum : unsigned { kPhase = 1, kFrom = 2, kDevice = 4 };
   auto once = [&](unsigned bit, const char *what) {
@@ -627,7 +647,8 @@ bool Parser::parseClause(Node &n) {
   for (Phase p : {Phase::Forward, Phase::Backward, Phase::Update})
     if (c_.acceptWord(phaseName(p))) {
       n.phase = p;
-      return once(kPhase, "a phase");
+      return once(kPhase, "a phase") &&
+             (p != Phase::Backward || version_ == 1 || parseGradientOf(id));
     }
   if (c_.accept(Tok::Mark)) {
     llvm::StringRef mark = nameOf(t);
@@ -704,11 +725,14 @@ bool Parser::parseProvenance(Provenance &from, bool &isOne) {
   auto once = [&](bool isGiven) {
     return !isGiven || c_.error(t, "the node has " + shown(t) + " already");
   };
-  ValueId v;
+  auto parseNodeName = [&](NodeId &n) {
+    const Token name = c_.tok();
+    return c_.expect(Tok::Value, "a name such as '%x'") && findNode(name, n);
+  };
   if (c_.acceptWord("clone"))
     return once(bool(from.origin)) &&
            c_.expect(Tok::LParen, "'(' and the node that is recomputed") &&
-           findNode(v, from.origin) && c_.expect(Tok::RParen, "')'") &&
+           parseNodeName(from.origin) && c_.expect(Tok::RParen, "')'") &&
            setKind(t, from, StandIn::Clone);
   if (const auto kind = acceptRestoring()) {
     if (!once(bool(from.restores)) || !c_.expect(Tok::LParen, "'(' and the value that it restores"))
@@ -725,7 +749,7 @@ bool Parser::parseProvenance(Provenance &from, bool &isOne) {
     return once(!from.after.empty()) &&
            c_.list(Tok::LParen, Tok::RParen, "'(' and the nodes to run before", [&] {
              NodeId earlier;
-             if (!findNode(v, earlier))
+             if (!parseNodeName(earlier))
                return false;
              from.after.push_back(earlier);
              return true;

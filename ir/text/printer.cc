@@ -189,6 +189,11 @@ void Printer::printNode(NodeId id) {
   }
   if (n.phase != Phase::Forward)
     os_ << ' ' << phaseName(n.phase);
+  if (n.from.gradientOf) {
+    os_ << '(';
+    printValue(g_.node(n.from.gradientOf).firstResult);
+    os_ << ')';
+  }
   printProvenance(n.from);
   if (!n.device.empty())
     os_ << " @" << n.device;

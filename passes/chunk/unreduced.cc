@@ -11,9 +11,8 @@ Graph withUnreducedLosses(const Graph &g) {
     const Node &n = g.node(NodeId(i));
     ValueList made;
     if (n.op->unreduced) {
-      Builder b(r.to(), n.phase);
-      b.device = n.device;
-      b.loc = n.loc;
+      Builder b(r.to());
+      r.standWith(b, NodeId(i));
       b.prefix = g.nodeName(NodeId(i)).str() + ".";
       ExpandContext context{b, n.attrs, {}};
       for (ValueId v : n.operands)

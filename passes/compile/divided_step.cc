@@ -49,12 +49,12 @@ private:
     return names;
   }
 
-  // A faster device takes a larger part of the step.
-  std::vector<double> sharesBySpeed() const {
-    std::vector<double> shares;
+  // By stage, of its device.
+  std::vector<double> speeds() const {
+    std::vector<double> speeds;
     for (uint32_t s = 0; s < s_.stages && !s_.machine.devices.empty(); ++s)
-      shares.push_back(s_.machine.devices[s % s_.machine.devices.size()].speed);
-    return shares;
+      speeds.push_back(s_.machine.devices[s % s_.machine.devices.size()].speed);
+    return speeds;
   }
 
   // Gives each node of the original its stage.
@@ -69,7 +69,8 @@ private:
     } else {
       CutOptions options;
       options.stages = out_.numStages = s_.stages;
-      options.shares = s_.shares.empty() ? sharesBySpeed() : s_.shares;
+      options.speeds = speeds();
+      options.shares = s_.shares;
       options.most = again_.most;
       options.ends = s_.ends;
       auto cut = cutIntoStages(g, target_, options);

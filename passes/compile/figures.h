@@ -23,12 +23,13 @@ struct StageFigures {
   size_t nodes = 0;
 };
 
-// How evenly the step is divided, before anything is recomputed; seconds, and relative to the
-// stages' shares (Cut::seconds).
+// How evenly the step is divided, before anything is recomputed; seconds of a device of the mean
+// speed (Cut::seconds).
 struct CutFigures {
   uint32_t slowestStage = 0;
   double slowest = 0, mean = 0;
-  double bound = 0; // no cut has a slowest stage that takes less
+  // No slowest stage takes less: of the cuts in the forward order, and of those in any order.
+  double least = 0, bound = 0;
 };
 
 // With stages, the peaks, arena and persistent bytes are the largest of those of the devices.

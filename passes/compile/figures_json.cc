@@ -51,6 +51,7 @@ static void addStages(Json &j, const Figures &f) {
     j["cut"] = {{"slowest_stage", f.cut->slowestStage},
                 {"slowest_seconds", jsonNumber(f.cut->slowest)},
                 {"mean_seconds", jsonNumber(f.cut->mean)},
+                {"forward_bound_seconds", jsonNumber(f.cut->least)},
                 {"bound_seconds", jsonNumber(f.cut->bound)}};
 }
 

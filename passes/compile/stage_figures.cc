@@ -37,7 +37,8 @@ void setCut(Figures &f, const DividedStep &step) {
   if (!step.cut)
     return;
   const Cut &cut = *step.cut;
-  f.cut = {cut.slowest(), cut.seconds[cut.slowest()], cut.meanSeconds, cut.boundSeconds};
+  f.cut = {cut.slowest(), cut.seconds[cut.slowest()], cut.meanSeconds, cut.leastSeconds,
+           cut.boundSeconds};
 }
 
 void setCheckpoint(Figures &f, StageOrder order, std::optional<CheckpointMode> mode) {

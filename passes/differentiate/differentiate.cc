@@ -1,6 +1,7 @@
 #include "passes/differentiate/differentiate.h"
 
 #include "ir/check.h"
+#include "ir/provenance.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -54,6 +55,13 @@ public:
     }
   }
 
+  // The gradient with which all begins: `seed`, or ones.
+  void begin(Map &grads, ValueId y, ValueId seed) {
+    standWith(g_.value(y).def);
+    b_.prefix = "d." + g_.valueName(y).str() + ".";
+    accumulate(grads, y, seed ? seed : b_.full(g_.type(y), 1));
+  }
+
   void accumulate(Map &grads, ValueId of, ValueId g) {
     ISTHMUS_CHECK(g_.type(g) == g_.type(of), "gradient of '%" + g_.valueName(of).str() +
                                                  "' has type " + g_.type(g).str() +
@@ -79,11 +87,19 @@ private:
     return n.op->differentiable != Differentiable::ZeroGradient || n.is(StandIn::Boundary);
   }
 
+  // Nodes of the gradient of `id` stand where it does, if it is a node. They are of its own forward
+  // node, or of that of which it is: so is a gradient of a gradient, and a sum of gradients is of
+  // the node that makes the last one of them.
+  void standWith(NodeId id) {
+    b_.loc = id ? g_.node(id).loc : Loc();
+    b_.device = id ? g_.node(id).device : "";
+    b_.gradientOf = id ? forwardNodeOf(g_, id) : NodeId();
+  }
+
   void visit(NodeId id, llvm::ArrayRef<ValueId> resultGrads, llvm::ArrayRef<bool> want,
              Map &grads) {
     const Node &n = g_.node(id);
-    b_.loc = n.loc;
-    b_.device = n.device;
+    standWith(id);
     b_.prefix = "d." + g_.nodeName(id).str() + ".";
     if (n.op->vjp) {
       VjpContext context(b_, id, resultGrads, want);
@@ -164,7 +180,6 @@ llvm::Expected<ValueList> gradients(Graph &g, llvm::ArrayRef<ValueId> ys,
   uint32_t last = g.numNodes();
   auto wanted = d.dependents(xs, 0, last);
   Differentiator::Map grads;
-  Builder b(g, Phase::Backward);
   for (size_t i = 0; i < ys.size(); ++i) {
     ValueId seed = i < gradYs.size() ? gradYs[i] : ValueId();
     if (seed && g.type(seed) != g.type(ys[i]))
@@ -172,8 +187,7 @@ llvm::Expected<ValueList> gradients(Graph &g, llvm::ArrayRef<ValueId> ys,
                        g.valueName(ys[i]), g.type(seed).str(), g.type(ys[i]).str());
     if (!wanted.count(ys[i]))
       continue;
-    b.prefix = "d." + g.valueName(ys[i]).str() + ".";
-    d.accumulate(grads, ys[i], seed ? seed : b.full(g.type(ys[i]), 1));
+    d.begin(grads, ys[i], seed);
   }
   d.backpropagate(0, last, wanted, grads);
   if (!d.missing.empty())
@@ -191,11 +205,14 @@ void addGradientOutputs(Graph &g, llvm::ArrayRef<ValueId> xs, llvm::ArrayRef<Val
   Builder b(g, Phase::Backward);
   llvm::DenseSet<ValueId> taken(g.outputs().begin(), g.outputs().end());
   for (size_t i = 0; i < xs.size(); ++i) {
+    b.gradientOf = NodeId();
     ValueId v = grads[i] ? grads[i] : b.zeros(g.type(xs[i]));
     // An output has one name, but two inputs may share a gradient value, and a seed may itself be
     // the gradient: these are copied.
     if (!taken.insert(v).second || !g.value(v).def ||
         g.node(g.value(v).def).phase != Phase::Backward) {
+      if (const NodeId def = g.value(v).def)
+        b.gradientOf = forwardNodeOf(g, def);
       v = b.create("identity", {v});
       taken.insert(v);
     }

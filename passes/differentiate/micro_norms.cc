@@ -41,9 +41,8 @@ private:
     attrs.erase("training");
     attrs.erase("momentum");
     attrs.set("parts", parts_);
-    Builder b(r_.to(), n.phase);
-    b.device = n.device;
-    b.loc = n.loc;
+    Builder b(r_.to());
+    r_.standWith(b, id);
     const std::string name = g.valueName(n.result(0)).str();
     const NodeId made = b.createNode(
         "batch_norm_parts",

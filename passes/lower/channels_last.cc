@@ -97,17 +97,15 @@ public:
 private:
   const Type &type(ValueId v) const { return g_.type(v); }
 
-  // The builder for nodes that make `of` available to the current node, of the current node's
-  // phase. If that is Update (running averages stand among forward nodes), the phase of `of`'s own
-  // node is used, because other nodes may read the value too.
+  // The builder for nodes that make `of` available to the current node, and stand with that node.
+  // If it is an update (running averages stand among forward nodes), they stand with `of`'s own
+  // node, because other nodes may read the value too.
   Builder &builder(ValueId of) {
-    const Node &reader = g_.node(reader_);
-    NodeId def = g_.value(of).def;
-    b_.phase = reader.phase != Phase::Update ? reader.phase
-               : def                         ? g_.node(def).phase
-                                             : Phase::Forward;
-    b_.device = reader.device;
-    b_.loc = reader.loc;
+    const bool isUpdate = g_.node(reader_).phase == Phase::Update;
+    const NodeId def = g_.value(of).def;
+    r_.standWith(b_, isUpdate && def ? def : reader_);
+    if (isUpdate && !def)
+      b_.phase = Phase::Forward;
     return b_;
   }
 
@@ -231,7 +229,7 @@ private:
       return;
     std::string name = g_.valueName(v).str();
     r_.to().rename(twin, r_.freshName(name + ".channels_last"));
-    builder(v).phase = g_.node(reader_).phase;
+    r_.standWith(b_, reader_);
     r_.setMap(v, transposed(twin, toChannelsFirst(type(v).rank()), name));
   }
 

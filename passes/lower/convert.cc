@@ -159,7 +159,8 @@ private:
     if (n.op->viewOffset) { // the part does not begin at a place that the new type allows
       llvm::consumeError(copy.takeError());
       hasAdded_ = true;
-      Builder b(r_.to(), n.phase);
+      Builder b(r_.to());
+      r_.standWith(b, id);
       ExpandContext context{b, n.attrs, {r_.map(n.operands[0])}};
       r_.setMap(n.firstResult, n.op->expand(context)[0]);
       return llvm::Error::success();
@@ -177,7 +178,8 @@ private:
       const Type &now = r_.to().type(r_.map(v));
       return !isFloat(now.dtype) ? now : now.with(now.dtype == DType::F32 ? to_ : DType::F32);
     };
-    Builder b(r_.to(), n.phase);
+    Builder b(r_.to());
+    r_.standWith(b, id);
     llvm::SmallVector<std::pair<ValueId, ValueId>, 4> before;
     for (ValueId v : operandsToCast(r_, n, attrs, castType)) {
       before.push_back({v, r_.map(v)});

@@ -76,9 +76,8 @@ private:
   void fuse(const Sum &s) {
     const Node &add = g_.node(s.add), &product = g_.node(s.product);
     const std::string name = g_.nodeName(s.add).str();
-    Builder b(r_.to(), add.phase);
-    b.device = add.device;
-    b.loc = add.loc;
+    Builder b(r_.to());
+    r_.standWith(b, s.add);
     ValueId bias = r_.map(s.bias);
     const int64_t columns = b.type(bias).dims.back();
     if (b.type(bias).rank() > 1)
@@ -87,6 +86,7 @@ private:
         b.createNode("matmul", {r_.map(product.operands[0]), r_.map(product.operands[1]), bias},
                      product.attrs, name);
     r_.to().editNode(fused).marks = add.marks;
+    r_.setMap(s.product, fused); // its gradient is now that of the fused node
     r_.setMap(s.add, fused);
   }
 

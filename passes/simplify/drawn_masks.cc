@@ -357,9 +357,7 @@ Graph withoutDrawnMasks(const Graph &g) {
       continue;
     }
     ValueId y = n.firstResult, now = r.map(of);
-    b.phase = n.phase;
-    b.device = n.device;
-    b.loc = n.loc;
+    r.standWith(b, id);
     if (r.to().type(now) != g.type(y))
       now = b.broadcastTo(now, g.type(y).dims);
     if (named.test(y.index) || !n.marks.empty()) {

@@ -13,8 +13,8 @@ namespace {
 class Cutting {
 public:
   Cutting(const Graph &g, const Target &t, const CutOptions &o)
-      : g_(g), t_(t), o_(o), allShares_(std::accumulate(o.shares.begin(), o.shares.end(), 0.0)),
-        place_(g.numNodes(), 0) {}
+      : g_(g), t_(t), o_(o), speeds_(overTheirMean(o.speeds)),
+        aims_(o.shares.empty() ? speeds_ : overTheirMean(o.shares)), place_(g.numNodes(), 0) {}
 
   llvm::Expected<Cut> run() {
     placeForward();
@@ -33,6 +33,15 @@ public:
   }
 
 private:
+  std::vector<double> overTheirMean(std::vector<double> of) const {
+    if (of.empty())
+      return std::vector<double>(o_.stages, 1.0);
+    const double mean = std::accumulate(of.begin(), of.end(), 0.0) / double(of.size());
+    for (double &x : of)
+      x /= mean;
+    return of;
+  }
+
   // --- Places in the forward order
 
   // Forward nodes are numbered in order. One that depends on no input of kind `input` and draws
@@ -73,8 +82,8 @@ private:
     firstReader_ = std::move(first);
   }
 
-  // The last place, up to `limit`, at which the forward pass reads the input; none if there is none.
-  // (A weight that is tied has several: the backward pass meets the last one first.)
+  // The last place, up to `limit`, at which the forward pass reads the input; none if there is
+  // none. (A weight that is tied has several: the backward pass meets the last one first.)
   std::optional<uint32_t> lastReader(ValueId input, uint32_t limit) const {
     std::optional<uint32_t> last;
     if (const auto it = readers_.find(input); it != readers_.end())
@@ -112,18 +121,27 @@ private:
     return last;
   }
 
-  // A seed is a backward node that depends on no forward node, such as the gradient that all begins
-  // with. It is where it is read first.
+  // A seed is a node that depends on no forward node and no weight, such as the gradient that all
+  // begins with, if it does not say of whose gradient it is. It is where it is read first.
   bool isSeed(NodeId id) const { return isSeed_[id.index]; }
 
   void findSeeds() {
     isSeed_.assign(g_.numNodes(), false);
-    for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      isSeed_[i] = g_.node(NodeId(i)).phase != Phase::Forward &&
-                   llvm::all_of(g_.node(NodeId(i)).operands, [&](ValueId v) {
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      const Node &n = g_.node(NodeId(i));
+      isSeed_[i] = n.phase != Phase::Forward && !n.from.gradientOf &&
+                   llvm::all_of(n.operands, [&](ValueId v) {
                      const NodeId def = g_.value(v).def;
-                     return !def || isSeed_[def.index];
+                     return def ? isSeed_[def.index] : !isWeight(v);
                    });
+    }
+  }
+
+  // Whether the value is a parameter or a state that the forward pass reads.
+  bool isWeight(ValueId v) const {
+    const Input *in = g_.inputOf(v);
+    return in && (in->kind == InputKind::Param || in->kind == InputKind::State) &&
+           firstReader_[v.index] != kNone;
   }
 
   void placeSeeds() {
@@ -139,27 +157,52 @@ private:
       const Node &n = g_.node(NodeId(i));
       if (n.phase == Phase::Forward || isSeed(NodeId(i)))
         continue;
-      uint32_t most = 0, limit = numPlaces_ ? numPlaces_ - 1 : 0;
-      std::optional<uint32_t> parameter;
+      uint32_t needed = 0;
       for (uint32_t r = 0; r < n.numResults; ++r)
-        most = std::max(most, last[n.result(r).index]);
-      for (ValueId v : n.operands) {
-        const NodeId def = g_.value(v).def;
-        if (isForward(def)) {
-          most = std::max(most, place_[def.index]);
-        } else if (def && !isSeed(def)) {
-          if (n.phase == Phase::Backward)
-            limit = std::min(limit, place_[def.index]);
-          else // an update is where what it reads is made
-            most = std::max(most, place_[def.index]);
-        }
-      }
-      for (ValueId v : n.operands)
-        if (!g_.value(v).def && g_.inputOf(v)->kind != InputKind::Input)
-          if (const auto last = lastReader(v, limit))
-            parameter = std::max(parameter.value_or(0), *last);
-      place_[i] = std::min(parameter.value_or(most), limit);
+        needed = std::max(needed, last[n.result(r).index]);
+      place_[i] = n.phase == Phase::Update ? placeOfUpdate(n, needed) : placeOfBackward(n, needed);
     }
+  }
+
+  // Not behind the places of the gradients that it reads, so that gradients pass the stages in one
+  // direction.
+  uint32_t placeOfBackward(const Node &n, uint32_t needed) const {
+    uint32_t limit = numPlaces_ ? numPlaces_ - 1 : 0;
+    for (ValueId v : n.operands)
+      if (const NodeId def = g_.value(v).def; def && !isForward(def) && !isSeed(def))
+        limit = std::min(limit, place_[def.index]);
+    if (n.from.gradientOf)
+      return std::min(place_[n.from.gradientOf.index], limit);
+    for (ValueId v : n.operands)
+      if (const NodeId def = g_.value(v).def; isForward(def))
+        needed = std::max(needed, place_[def.index]);
+    return std::min(placeOfWeights(n, limit).value_or(needed), limit);
+  }
+
+  // Where the gradients are that it reads; else where what it reads is made, and read.
+  uint32_t placeOfUpdate(const Node &n, uint32_t needed) const {
+    std::optional<uint32_t> gradients, operands;
+    for (ValueId v : n.operands)
+      if (const NodeId def = g_.value(v).def; def && !isSeed(def)) {
+        operands = std::max(operands.value_or(0), place_[def.index]);
+        if (g_.node(def).phase == Phase::Backward)
+          gradients = std::max(gradients.value_or(0), place_[def.index]);
+      }
+    if (gradients)
+      return *gradients;
+    if (operands)
+      return std::max(needed, *operands);
+    return placeOfWeights(n, numPlaces_ ? numPlaces_ - 1 : 0).value_or(needed);
+  }
+
+  // The last place, up to `limit`, at which the forward pass reads a weight of the node.
+  std::optional<uint32_t> placeOfWeights(const Node &n, uint32_t limit) const {
+    std::optional<uint32_t> place;
+    for (ValueId v : n.operands)
+      if (!g_.value(v).def && g_.inputOf(v)->kind != InputKind::Input)
+        if (const auto last = lastReader(v, limit))
+          place = std::max(place.value_or(0), *last);
+    return place;
   }
 
   // --- The cut
@@ -192,25 +235,36 @@ private:
     std::partial_sum(crossing_.begin(), crossing_.end(), crossing_.begin());
   }
 
-  double share(uint32_t stage) const {
-    if (o_.shares.empty())
-      return 1.0 / o_.stages;
-    return o_.shares[stage] / allShares_;
-  }
-
-  // The cost that the stage may have if none is to take longer than `seconds`.
+  // The cost that the stage may have if none is to take longer than `seconds`, within its limit.
   double mostOf(uint32_t stage, double seconds) const {
     if (!o_.most.empty() && hasLimits_)
       seconds = std::min(seconds, o_.most[stage]);
-    return seconds * share(stage) * o_.stages;
+    return seconds * aims_[stage];
   }
 
-  // Whether no stage need take longer than `seconds`.
-  bool fits(double seconds) const {
+  // Whether runs of the forward order exist of which none costs more than `most(stage)`.
+  template <typename Most> bool fits(Most most) const {
     uint32_t at = 0;
     for (uint32_t s = 0; s < o_.stages && at < numPlaces_; ++s)
-      at = furthest(at, mostOf(s, seconds));
+      at = furthest(at, most(s));
     return at >= numPlaces_;
+  }
+  // The least `seconds` for which they do, from below and from above.
+  template <typename Most> std::pair<double, double> leastThatFits(Most most) const {
+    double low = 0, high = mostThatMatters();
+    for (int i = 0; i < 100 && high - low > 1e-9 * high; ++i) {
+      const double middle = (low + high) / 2;
+      const bool isEnough = fits([&](uint32_t s) { return most(s, middle); });
+      (isEnough ? high : low) = middle;
+    }
+    return {low, high};
+  }
+  // One stage could have all.
+  double mostThatMatters() const {
+    double least = aims_[0];
+    for (const std::vector<double> &all : {aims_, speeds_})
+      least = std::min(least, *std::min_element(all.begin(), all.end()));
+    return seconds_.back() / least + 1e-30;
   }
   // The end of the longest run from `begin` that takes at most `seconds`.
   uint32_t furthest(uint32_t begin, double seconds) const {
@@ -222,15 +276,12 @@ private:
 
   // By stage, where it ends. Stages that would be empty take one place.
   std::vector<uint32_t> bestEnds() {
-    double low = 0, high = seconds_.back() * o_.stages + 1e-30;
     hasLimits_ = true;
-    hasLimits_ = fits(high);
-    for (int i = 0; i < 100 && high - low > 1e-9 * high; ++i) {
-      const double middle = (low + high) / 2;
-      (fits(middle) ? high : low) = middle;
-    }
+    hasLimits_ = fits([&](uint32_t s) { return mostOf(s, mostThatMatters()); });
+    const double least =
+        leastThatFits([&](uint32_t s, double seconds) { return mostOf(s, seconds); }).second;
     constexpr double kSlack = 1.01;
-    return cheapestWithin(high * kSlack);
+    return cheapestWithin(least * kSlack);
   }
 
   // The ends with the fewest bytes between stages, where no stage takes longer than `seconds`; by
@@ -295,17 +346,15 @@ private:
   Cut cutAt(const std::vector<uint32_t> &ends) const {
     Cut cut;
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      cut.stageOf.push_back(
-          uint32_t(llvm::upper_bound(ends, place_[i]) - ends.begin()));
-    std::vector<double> weights; // shares, as multiples of their mean
-    for (uint32_t s = 0; s < ends.size(); ++s) {
-      const double weight = share(s) * o_.stages;
-      weights.push_back(weight);
-      cut.seconds.push_back((seconds_[ends[s]] - seconds_[s ? ends[s - 1] : 0]) / weight);
-    }
+      cut.stageOf.push_back(uint32_t(llvm::upper_bound(ends, place_[i]) - ends.begin()));
+    for (uint32_t s = 0; s < ends.size(); ++s)
+      cut.seconds.push_back((seconds_[ends[s]] - seconds_[s ? ends[s - 1] : 0]) / speeds_[s]);
     cut.keepsLimits = o_.most.empty() || hasLimits_;
     cut.meanSeconds = seconds_.back() / double(o_.stages);
-    cut.boundSeconds = std::max(cut.meanSeconds, leastSlowestStage(places_, weights));
+    cut.boundSeconds = std::max(cut.meanSeconds, leastSlowestStage(places_, speeds_));
+    cut.leastSeconds = std::max(cut.boundSeconds, leastThatFits([&](uint32_t s, double seconds) {
+                                                    return seconds * speeds_[s];
+                                                  }).first);
     return cut;
   }
 
@@ -315,11 +364,11 @@ private:
   const Graph &g_;
   const Target &t_;
   const CutOptions &o_;
-  const double allShares_;
-  std::vector<uint32_t> place_;       // by node: its place in the forward order
-  std::vector<uint32_t> firstReader_; // by value: the place of its first forward reader
+  const std::vector<double> speeds_, aims_; // by stage, over their means
+  std::vector<uint32_t> place_;             // by node: its place in the forward order
+  std::vector<uint32_t> firstReader_;       // by value: the place of its first forward reader
   llvm::DenseMap<ValueId, std::vector<uint32_t>> readers_; // by input: places of forward readers
-  std::vector<bool> isSeed_; // by node
+  std::vector<bool> isSeed_;                               // by node
   uint32_t numPlaces_ = 0;
   std::vector<double> seconds_; // before each place, in all
   PlacesToCut places_;

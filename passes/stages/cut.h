@@ -1,9 +1,14 @@
 // Cuts a training step into stages.
 //
 // The forward nodes, in their order, are divided into runs of nodes, one for each stage. A backward
-// node belongs to the stage whose parameters or forward values it reads, or, if it reads none, to
-// that of the last parameter whose gradient needs it. So a stage has a part of the forward pass and
-// the gradients of this part.
+// node belongs to the stage of the forward node of whose gradient it is (Provenance::gradientOf).
+// So a stage has a part of the forward pass and the gradients of this part. The sum of a tied
+// weight's gradients grows from stage to stage, and ends where the weight is read first. An update
+// is where the gradient is that it reads.
+//
+// Where the graph does not say of whose gradient a backward node is, it belongs to the stage whose
+// parameters or forward values it reads, or, if it reads none, to that of the last parameter whose
+// gradient needs it.
 #pragma once
 
 #include "ir/graph.h"
@@ -14,13 +19,14 @@ namespace isthmus {
 
 struct Cut {
   std::vector<uint32_t> stageOf; // by node
-  // By stage: its cost, divided by its share of the cost and the number of stages. So stages of
-  // equal shares have their cost, and a device of twice the speed half of it.
+  // By stage: its cost, divided by its device's speed over the mean speed.
   std::vector<double> seconds;
-  double meanSeconds = 0; // if all took as long
-  bool keepsLimits = true;  // CutOptions::most
-  // No cut has a slowest stage that takes less: it is the mean at least, and what cut_bound.h says
-  // of forward nodes with the backward nodes that go with them.
+  double meanSeconds = 0;  // if all took as long
+  bool keepsLimits = true; // CutOptions::most
+  // No cut into runs of the forward order has a slowest stage that takes less, whatever its shares.
+  double leastSeconds = 0;
+  // The same of every order of the forward nodes, each with the backward nodes that go with it
+  // (cut_bound.h).
   double boundSeconds = 0;
 
   uint32_t slowest() const {
@@ -30,7 +36,9 @@ struct Cut {
 
 struct CutOptions {
   uint32_t stages = 2;
-  // Each stage's share of the cost, relative to the others; empty: all alike.
+  // The speed of each stage's device, relative to the others; empty: all alike.
+  std::vector<double> speeds;
+  // Each stage's share of the cost, relative to the others; empty: as the speeds are.
   std::vector<double> shares;
   // The most that each stage may take, in Cut::seconds, because of the memory of its device; empty:
   // no limit. Limits that no cut keeps are not kept.
@@ -40,9 +48,10 @@ struct CutOptions {
   std::vector<std::string> ends;
 };
 
-// The least slowest stage that runs of the forward order allow; among the cuts within 1 % of it,
-// that with the fewest bytes between stages. `g` has no stand-ins. Errors: more stages than forward
-// nodes, a name that is no forward value, or one that comes before that of an earlier stage.
+// The least slowest stage that runs of the forward order allow, relative to the shares; among the
+// cuts within 1 % of it, that with the fewest bytes between stages. `g` has no stand-ins. Errors:
+// more stages than forward nodes, a name that is no forward value, or one that comes before that of
+// an earlier stage.
 llvm::Expected<Cut> cutIntoStages(const Graph &g, const Target &t, const CutOptions &o);
 
 } // namespace isthmus

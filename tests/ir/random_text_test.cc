@@ -12,11 +12,21 @@ using namespace isthmus;
 
 namespace {
 
-// Adds what rewrites add: clones behind boundaries, `after` edges, source indices, devices and
-// marks.
+// Adds what differentiation and rewrites add: nodes of gradients, some before their forward nodes,
+// and clones behind boundaries, `after` edges, source indices, devices and marks.
 void decorate(Graph &g, uint64_t seed) {
   Random random(seed);
   const uint32_t originals = uint32_t(g.numNodes());
+  for (uint32_t i = 0; i < originals; ++i)
+    if (const NodeId of(uint32_t(random.below(originals)));
+        g.node(NodeId(i)).phase == Phase::Forward && random.oneIn(8)) {
+      g.editNode(NodeId(i)).phase = Phase::Backward;
+      g.editNode(NodeId(i)).from.gradientOf = of;
+    }
+  for (uint32_t i = 0; i < originals; ++i) // of a forward node that has stayed one
+    if (NodeId &of = g.editNode(NodeId(i)).from.gradientOf;
+        of && g.node(of).phase != Phase::Forward)
+      of = NodeId();
   const OpDef &stop = OpRegistry::get().at("stop_gradient");
   for (int i = 0; i < 8; ++i) {
     NodeId origin(uint32_t(random.below(originals)));
@@ -93,6 +103,7 @@ graph @g {
   %a = affine(%x) {shift = 0.0} : f32[2]
   %b = affine(%x) : f32[2] backward from(clone(%a), after(%a), at(0)) @cpu:0 #m
   %s = stop_gradient(%a) : f32[2] backward from(boundary(%a))
+  %e = neg(%a) : f32[2] backward(%a)
   %d = add(%w, %c) : f32[2] from(at(5))
   loss %d
   output %a gradient(%x)
@@ -125,6 +136,7 @@ graph @g {
       {"gradient(%x)", "next(%w)"},
       {"gradient(%x)", "gradient(%w)"},
       {"policy = memory", "policy = speed"},
+      {"backward(%a)", "backward"},
       {"{shift = 0.0}", "{shift = -0.0}"}};
   Graph a = llvm::cantFail(parseGraph(text, "a"));
   for (auto [from, to] : edits) {

@@ -9,10 +9,10 @@ namespace isthmus {
 namespace {
 
 // x -> a = exp(x) -> b = tanh(a), with a clone of `a` behind a boundary on x, read by c =
-// neg(clone).
+// neg(clone), and a node d = neg(c) of the gradient of b.
 struct Rewritten {
   Graph g{"rewritten"};
-  ValueId x, a, b, boundary, clone, c;
+  ValueId x, a, b, boundary, clone, c, d;
 
   Rewritten() {
     x = llvm::cantFail(g.addInput(InputKind::Input, "x", Type(DType::F32, {4})));
@@ -22,6 +22,9 @@ struct Rewritten {
     boundary = build.create("stop_gradient", {x}, {}, "x.boundary");
     clone = build.create("exp", {boundary}, {}, "a.clone");
     c = build.create("neg", {clone}, {}, "c");
+    build.phase = Phase::Backward;
+    build.gradientOf = node(b);
+    d = build.create("neg", {c}, {}, "d");
     g.editNode(node(boundary)).standFor(x, StandIn::Boundary);
     g.editNode(node(boundary)).from.after = {node(b)};
     g.editNode(node(clone)).standFor(node(a));
@@ -67,6 +70,7 @@ TEST(Rebuild, CopiesEverythingThatANodeCarries) {
     EXPECT_EQ(now.operands, old.operands);
     EXPECT_EQ(now.attrs, old.attrs);
     EXPECT_EQ(now.phase, old.phase);
+    EXPECT_EQ(now.from.gradientOf, old.from.gradientOf);
     EXPECT_EQ(now.from.origin, old.from.origin);
     EXPECT_EQ(now.from.restores, old.from.restores);
     EXPECT_EQ(now.from.after, old.from.after);
@@ -93,7 +97,7 @@ TEST(Rebuild, DropsEdgesToNodesLeftOut) {
       r.copyNode(NodeId(i));
   Graph g = r.finish({{w.c, {}}});
 
-  EXPECT_EQ(g.numNodes(), 4u);
+  EXPECT_EQ(g.numNodes(), 5u);
   EXPECT_FALSE(g.find("b"));
   EXPECT_FALSE(g.loss);
   const Node &boundary = g.node(g.value(g.find("x.boundary")).def);
@@ -103,6 +107,29 @@ TEST(Rebuild, DropsEdgesToNodesLeftOut) {
   EXPECT_EQ(clone.from.origin, g.value(g.find("a")).def);
   EXPECT_EQ(clone.from.sourceIndex, std::nullopt);
   EXPECT_EQ(g.node(g.value(g.find("c")).def).from.sourceIndex, 2u);
+}
+
+// The gradient of a node that is left out is that of the node that makes its value now, or, if none
+// does, its operand.
+TEST(Rebuild, KeepsOfWhoseGradientANodeIs) {
+  for (bool isReplaced : {false, true}) {
+    Rewritten w;
+    Rebuilder r(w.g);
+    r.copyInputs();
+    for (uint32_t i = 0; i < w.g.numNodes(); ++i)
+      if (NodeId(i) != w.node(w.b))
+        r.copyNode(NodeId(i));
+      else if (isReplaced)
+        r.setMap(w.b, Builder(r.to()).create("sigmoid", {r.map(w.a)}, {}, "other"));
+    Builder b(r.to());
+    r.standWith(b, w.node(w.d));
+    const ValueId beside = b.create("neg", {r.map(w.d)}, {}, "beside");
+    Graph g = r.finish({{w.c, {}}});
+    const NodeId of = g.value(g.find(isReplaced ? "other" : "a")).def;
+    EXPECT_EQ(g.node(g.value(g.find("d")).def).from.gradientOf, of);
+    EXPECT_EQ(g.node(g.value(beside).def).from.gradientOf, of);
+    EXPECT_EQ(g.node(g.value(beside).def).phase, Phase::Backward);
+  }
 }
 
 // Restores the original: clones map to their origins, and boundaries to the values that they pass.
@@ -120,7 +147,7 @@ TEST(Rebuild, MapsOneValueToAnother) {
       r.copyNode(NodeId(i));
   }
   Graph g = r.finish();
-  EXPECT_EQ(g.numNodes(), 3u);
+  EXPECT_EQ(g.numNodes(), 4u);
   EXPECT_FALSE(g.hasClones());
   EXPECT_EQ(g.node(g.value(g.find("c")).def).operands[0], g.find("a"));
 }

@@ -75,7 +75,10 @@ private:
   bool change() {
     const NodeId id = random_.oneIn(3) ? anyNode() : madeNode();
     Node &n = g_.editNode(id);
-    switch (random_.below(11)) {
+    switch (random_.below(12)) {
+    case 10: // is of another gradient
+      n.from.gradientOf = anyNode();
+      return true;
     case 0: // restores another value
       return restores(n, earlier(id, n.firstResult), kindOfRestoring());
     case 1: // is a clone of another node

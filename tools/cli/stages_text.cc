@@ -43,10 +43,10 @@ std::string stagesText(const Report &r) {
 std::string boundText(const Report &r) {
   std::string text;
   if (r.cut && r.cut->mean > 0)
-    text += llvm::formatv("stage {0} is the slowest, {1:F3} of the mean; in no cut is the slowest "
-                          "below {2:F3} of it\n",
+    text += llvm::formatv("stage {0} is the slowest, {1:F3} of the mean; in no cut of the forward "
+                          "order is the slowest below {2:F3} of it\n",
                           r.cut->slowestStage, r.cut->slowest / r.cut->mean,
-                          r.cut->bound / r.cut->mean)
+                          r.cut->least / r.cut->mean)
                 .str();
   double before = 0, between = 0, after = 0;
   const StageFigures *busiest = &r.stages.front();

@@ -271,6 +271,8 @@ std::string Exporter::functionFor(const OpCall &call, size_t after, const std::o
 void Exporter::addClauses(const Node &n, Metadata &meta) const {
   if (n.phase != Phase::Forward)
     setMeta(meta, kPhase, phaseName(n.phase));
+  if (n.from.gradientOf)
+    setMeta(meta, kGradientOf, g_.nodeName(n.from.gradientOf));
   if (n.isClone())
     setMeta(meta, kOrigin, g_.nodeName(n.from.origin));
   if (n.isRestoring()) {
@@ -420,6 +422,8 @@ static Graph withoutReplaced(const Graph &g, const OnnxExportOptions &options) {
   for (uint32_t i = 0; i < out.numNodes(); ++i) {
     Provenance &from = out.editNode(NodeId(i)).from;
     from.sourceIndex.reset();
+    if (Graph::isReplaced(from.gradientOf))
+      from.gradientOf = NodeId();
     if (from.kind == StandIn::Chunk)
       from = {.after = from.after};
   }
