@@ -2,11 +2,14 @@
 
 #include "ir/builder.h"
 #include "ir/fixed_point.h"
+#include "ir/inverse_formulas.h"
+#include "ir/joined_parts.h"
 #include "ir/storage.h"
 #include "ir/value_facts.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+#include <algorithm>
 
 namespace isthmus {
 namespace {
@@ -14,11 +17,13 @@ namespace {
 class RuleWriter {
 public:
   RuleWriter(const Graph &g, const InverseRuleOptions &o)
-      : b_(out_.nodes, Phase::Backward), g_(g), o_(o), roots_(storageRoots(g)), facts_(g) {}
+      : b_(out_.nodes, Phase::Backward), g_(g), o_(o), roots_(storageRoots(g)),
+        facts_(g, /*areWeightsFixed=*/o.ofAll) {}
 
   InverseRules run() {
     for (uint32_t i = 0; i < g_.numNodes(); ++i) {
       const Node &n = g_.node(NodeId(i));
+      addFormula(NodeId(i));
       if (!mayBeUndone(n))
         continue;
       for (uint32_t k = 0; k < n.operands.size(); ++k)
@@ -29,20 +34,28 @@ public:
           if (isWorthRebuilding(n, f.operand) && !readsElsewhere(f))
             addRun(f);
     }
+    for (const Whole &w : wholesOf(g_, facts_, o_.ofAll ? kMostParts : kMostPartsOfPlans))
+      addJoins(w);
     return std::move(out_);
   }
 
 private:
+  // As the steps of a sequence are better sliced one by one, plans join no more than the gates of
+  // an LSTM.
+  static constexpr size_t kMostParts = 256, kMostPartsOfPlans = 4;
+
   bool mayBeUndone(const Node &n) const {
     return n.op->inverse && n.phase == Phase::Forward && n.op->effect == Effect::Pure &&
-           !n.isStandIn() && (o_.ofViews || !n.op->is(kView));
+           !n.isStandIn() && (o_.ofAll || !n.op->is(kView));
   }
 
   // An operand that appears twice cannot be rebuilt, because the rule reads all other operands.
   bool isWorthRebuilding(const Node &reader, uint32_t operand) const {
     const ValueId v = reader.operands[operand];
-    return g_.type(v).isPlain() && g_.type(v).bytes() > 0 && llvm::count(reader.operands, v) == 1 &&
-           o_.isWanted(roots_[v.index]);
+    return llvm::count(reader.operands, v) == 1 && isWorthRebuilding(v);
+  }
+  bool isWorthRebuilding(ValueId v) const {
+    return g_.type(v).isPlain() && g_.type(v).bytes() > 0 && o_.isWanted(roots_[v.index]);
   }
 
   bool holds(const Node &n, uint32_t operand) const {
@@ -72,10 +85,9 @@ private:
     return n.op->inverse(c, k);
   }
 
-  // Rebuilds the root of an operand's storage from `back`, the rebuilt operand, through the
-  // inverses of the views between them. Null if `back` is null or a view has no inverse.
-  ValueId throughViews(NodeId reader, uint32_t operand, ValueId back) {
-    ValueId v = g_.node(reader).operands[operand];
+  // Rebuilds the root of a value's storage from `back`, the rebuilt value, through the inverses of
+  // the views between them. Null if `back` is null or a view has no inverse.
+  ValueId throughViews(ValueId v, ValueId back) {
     while (back && v != roots_[v.index]) {
       const NodeId view = g_.value(v).def;
       if (!g_.node(view).op->inverse || g_.node(view).numResults != 1 || !holds(g_.node(view), 0))
@@ -88,15 +100,78 @@ private:
 
   void addRule(NodeId reader, uint32_t operand) {
     const uint32_t first = uint32_t(out_.nodes.numNodes());
-    const ValueId made = throughViews(reader, operand, undone(reader, operand));
+    add(reader, g_.node(reader).operands[operand], undone(reader, operand), first);
+  }
+
+  // Adds a rule for the storage of `v`, unless `back` is null: `v` as rebuilt by the nodes from
+  // `first` on.
+  void add(NodeId reader, ValueId v, ValueId back, uint32_t first) {
+    const ValueId made = throughViews(v, back);
     for (uint32_t i = first; i < out_.nodes.numNodes(); ++i)
       shareNode(NodeId(i));
     if (made)
-      out_.rules.push_back({reader, rootOf(reader, operand), shared(made), {}, {}});
+      out_.rules.push_back({reader, roots_[v.index], shared(made), {}, {}});
   }
 
-  ValueId rootOf(NodeId reader, uint32_t operand) const {
-    return roots_[g_.node(reader).operands[operand].index];
+  void addFormula(NodeId last) {
+    const auto formula = inverseFormulaOf(g_, last, /*areWeightsFixed=*/o_.ofAll);
+    if (!formula || !isWorthRebuilding(formula->x))
+      return;
+    const uint32_t first = uint32_t(out_.nodes.numNodes());
+    const ValueId y = given(g_.node(last).firstResult);
+    add(last, formula->x, formula->rebuild(b_, y), first);
+  }
+
+  // --- Parts
+
+  // Rebuilds a value from parts that cover it and, for the inverse of a whole graph, each part from
+  // others. Large parts are few; small ones are known where large ones are not, as in an
+  // autoregressive flow; and parts that are the same rebuild one another. So there are up to three
+  // rules for each.
+  void addJoins(const Whole &w) {
+    std::vector<const Part *> parts;
+    for (const Part &p : w.parts)
+      parts.push_back(&p);
+    addJoins(w, w.value, allPlaces(g_.type(w.value)), parts);
+    if (!o_.ofAll)
+      return;
+    for (const Part &p : w.parts) {
+      std::vector<const Part *> others = parts;
+      others.erase(llvm::find(others, &p));
+      addJoins(w, p.value, p.places, others);
+    }
+  }
+
+  void addJoins(const Whole &w, ValueId v, const Places &places, std::vector<const Part *> parts) {
+    if (!isWorthRebuilding(v))
+      return;
+    auto bytesOf = [&](const Part *p) { return g_.type(p->value).bytes(); };
+    llvm::SmallVector<std::vector<const Part *>, 3> done;
+    auto addOne = [&] {
+      const uint32_t first = uint32_t(out_.nodes.numNodes());
+      const JoinedParts joined = joinedParts(b_, g_.type(w.value), places, g_.type(v).dims, parts,
+                                             [&](ValueId part) { return given(part); });
+      if (!joined.value || llvm::is_contained(done, joined.used) || isOneNode(joined.used, v))
+        return;
+      done.push_back(joined.used);
+      add(g_.value(joined.used[0]->value).def, v, joined.value, first);
+    };
+    std::stable_sort(parts.begin(), parts.end(),
+                     [&](const Part *a, const Part *b) { return bytesOf(a) > bytesOf(b); });
+    addOne();
+    std::reverse(parts.begin(), parts.end());
+    const int64_t own = g_.type(v).bytes();
+    llvm::erase_if(parts, [&](const Part *p) { return bytesOf(p) > own; });
+    addOne();
+    llvm::erase_if(parts, [&](const Part *p) { return bytesOf(p) == own; });
+    addOne();
+  }
+
+  // Whether the parts are results of one node, whose own rule rebuilds its operand.
+  bool isOneNode(llvm::ArrayRef<const Part *> parts, ValueId operand) const {
+    const NodeId def = g_.value(parts[0]->value).def;
+    return g_.node(def).operands[0] == operand &&
+           llvm::all_of(parts, [&](const Part *p) { return g_.value(p->value).def == def; });
   }
 
   // --- Fixed points
@@ -115,10 +190,11 @@ private:
 
   void addRun(const FixedPoint &f) {
     const NodeId first(uint32_t(out_.nodes.numNodes()));
-    const ValueId made = throughViews(f.sum, f.operand, iterated(f));
+    const ValueId x = g_.node(f.sum).operands[f.operand];
+    const ValueId made = throughViews(x, iterated(f));
     const NodeId last(uint32_t(out_.nodes.numNodes() - 1));
     if (made)
-      out_.rules.push_back({f.sum, rootOf(f.sum, f.operand), made, first, last});
+      out_.rules.push_back({f.sum, roots_[x.index], made, first, last});
   }
 
   // The value of x after the iterations x = y - f(x) from x = y.

@@ -1,6 +1,7 @@
 // The inverses of a graph's nodes as a graph: for an operand of a node, the nodes that rebuild it
-// from the node's results and its other operands. They come from the inverse rule of the node's row
-// or, for a sum x + f(x), from iterations of f.
+// from the node's results and its other operands. They come from the inverse rule of the node's
+// row, from parts that cover a value (joined_parts.h), from formulas of several nodes
+// (inverse_formulas.h), or, for a sum x + f(x), from iterations of f.
 #pragma once
 
 #include "ir/graph.h"
@@ -8,7 +9,7 @@
 namespace isthmus {
 
 struct InverseRule {
-  NodeId reader;    // of the graph: the node that is inverted
+  NodeId reader;    // of the graph: the node that is inverted, or the first of several
   ValueId rebuilds; // of the graph: the root value of the operand's storage
   ValueId made;     // of `nodes`: the value that replaces `rebuilds`
   // Of `nodes`: the first and the last node of the iterations of a fixed point; only `made` is read
@@ -33,7 +34,9 @@ struct InverseRules {
 struct InverseRuleOptions {
   // Whether to write rules for operands in this storage.
   std::function<bool(ValueId root)> isWanted;
-  bool ofViews = false;  // also write rules for nodes that are views
+  // For the inverse of a whole graph: also write rules for nodes that are views, and for slices
+  // from other slices of the same value. Weights are those of the graph and do not change.
+  bool ofAll = false;
   size_t iterations = 0; // for each fixed point; 0: such sums get no rule
 };
 

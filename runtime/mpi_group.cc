@@ -1,6 +1,7 @@
 #include "runtime/mpi_group.h"
 
 #include "ir/diagnostics.h"
+#include "runtime/heartbeats.h"
 #include "runtime/mpi_library.h"
 #include "runtime/patience.h"
 #include "llvm/ADT/STLExtras.h"
@@ -53,7 +54,9 @@ public:
     rank_ = uint32_t(rank);
     size_ = uint32_t(size);
     host_.assign(name, size_t(length));
-    return countOnHost();
+    if (llvm::Error e = countOnHost())
+      return e;
+    return Heartbeats::start(*this).moveInto(beats_);
   }
 
   uint32_t rank() const override { return rank_; }
@@ -61,6 +64,7 @@ public:
   const std::string &host() const override { return host_; }
   uint32_t rankOnHost() const override { return rankOnHost_; }
   std::unique_ptr<Transport> transport(const std::vector<std::string> &devices) override;
+  void setDeadline(std::chrono::seconds deadline) override { beats_->setDeadline(deadline); }
 
   llvm::Error broadcast(void *data, int64_t bytes, uint32_t root) override {
     llvm::SmallVector<mpi::Request, 1> requests;
@@ -118,11 +122,19 @@ public:
     return isDone != 0;
   }
 
-  // mpirun ends this process when another one has died; where mpirun itself has, nothing would.
+  // mpirun ends this process when another one has died; where mpirun itself has, or another process
+  // hangs, nothing would.
   llvm::Error errorIfLeft() const {
-    if (::getppid() == parent_)
+    if (::getppid() != parent_)
+      return makeError(ErrorKind::Device, "mpirun has ended, so no other process will answer");
+    const auto silent = beats_ ? beats_->silentRank() : std::nullopt;
+    if (!silent)
       return llvm::Error::success();
-    return makeError(ErrorKind::Device, "mpirun has ended, so no other process will answer");
+    return makeError(ErrorKind::Device,
+                     "rank {0} on {1} has given no sign of life for {2} seconds: it is stopped, or "
+                     "its host cannot be reached; --deadline=SECONDS says how long to wait for "
+                     "that, and 0 for ever",
+                     *silent, hosts_[*silent], beats_->deadline().count());
   }
 
   // Waits until the request is complete.
@@ -153,6 +165,8 @@ private:
     if (llvm::Error e = allGather(own.data(), own.size(), all.data()))
       return e;
     rankOnHost_ = uint32_t(std::count(all.begin(), all.begin() + rank_, own));
+    for (const Name &name : all)
+      hosts_.emplace_back(name.data());
     return llvm::Error::success();
   }
 
@@ -196,8 +210,10 @@ private:
   const mpi::Library &m_;
   uint32_t rank_ = 0, size_ = 1, rankOnHost_ = 0;
   std::string host_;
-  std::string aborted_;         // why; empty: not
-  bool isLeftUnderWay_ = false; // a message that was not waited for
+  std::vector<std::string> hosts_;    // by rank
+  std::unique_ptr<Heartbeats> beats_; // null while joining
+  std::string aborted_;               // why; empty: not
+  bool isLeftUnderWay_ = false;       // a message that was not waited for
   const pid_t parent_ = ::getppid();
 };
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "runtime/transport.h"
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,10 @@ public:
   // Ends this process's part. With exit code 0 it waits for the others to get here; with any other
   // it ends all processes, this one included, and does not return.
   virtual void end(int exitCode) = 0;
+
+  // How long a process may give no sign of life before it counts as hanging, and waits for the
+  // others end with an error; 0: for ever. A long computation is no silence.
+  virtual void setDeadline(std::chrono::seconds deadline) = 0;
 };
 
 // Collective. Afterwards `text` is the root's in all processes.

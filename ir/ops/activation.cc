@@ -2,6 +2,7 @@
 // operand without other readers, such as the result of a convolution, is then not kept.
 
 #include "ir/ops/elementwise_rows.h"
+#include "ir/value_facts.h"
 #include <cmath>
 
 namespace isthmus {
@@ -132,6 +133,16 @@ ValueList expandEluInverse(ExpandContext &c) {
   ValueId positive = b.create("greater", {x, b.zeros(Type(b.type(x).dtype, {}))});
   return {b.create("where", {positive, b.scale(x, 1 / scale), bent})};
 }
+// With slopes above zero the result has the operand's sign.
+ValueId inversePrelu(InverseContext &c, size_t wanted) {
+  if (wanted != 0)
+    return ValueId();
+  ValueId turned = c.b.create("reciprocal", {c.operands[1]});
+  return c.b.create("prelu", {c.results[0], turned});
+}
+bool slopeIsPositive(const ValueFacts &facts, const Node &n, size_t) {
+  return facts.isPositive(n.operands[1]);
+}
 ValueId inverseSoftsign(InverseContext &c, size_t) { // y / (1 - |y|)
   ValueId y = c.results[0];
   ValueId size = c.b.create("abs", {y});
@@ -197,6 +208,8 @@ void registerActivationOps(OpRegistry &r) {
           .traits = kElementwise,
           .infer = inferPrelu,
           .vjp = vjpPrelu,
+          .inverse = inversePrelu,
+          .inverseHolds = slopeIsPositive,
           .inPlace = overFirst(),
           .examples = {"prelu(f64[2, 3], f64[2, 3])", "prelu(f64[2, 3, 2], f64[3, 1])",
                        "prelu(f64[4], f64[])"}}});

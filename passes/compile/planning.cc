@@ -225,6 +225,8 @@ private:
       out_.graph = rematerialize(source(), problem_, plan->schedule);
       record(plan->policyUsed);
       noteCheckpoints(*plan, policy ? policy->policy : Policy::None);
+      if (!policy)
+        noteIgnoredMarks();
     }
     const GraphRecord &r = out_.graph.record;
     auto layout = placedWithin(out_.graph, target_, isKept ? r.budgetBytes : std::nullopt);
@@ -256,6 +258,18 @@ private:
     }
     if (!chose && policy != Policy::Collection && isMarkedByPolicy())
       eraseCheckpointMarks();
+  }
+
+  // Marks say nothing without a policy that reads them.
+  void noteIgnoredMarks() {
+    const size_t marked =
+        given_.countNodes([](const Node &n) { return n.hasMark(kCheckpointMark); });
+    if (marked > 0 && given_.hasBackward() && !isMarkedByPolicy())
+      o_.note({llvm::formatv("{0} nodes are marked #checkpoint, and nothing reads the marks: the "
+                             "step keeps everything",
+                             marked)
+                   .str(),
+               {"policy", "collection", "keep what is marked, and recompute the rest"}});
   }
 
   // Whether an earlier policy has marked its choice in the given graph.

@@ -154,6 +154,19 @@ static bool dependsOn(const Graph &g, ValueId y, llvm::ArrayRef<ValueId> xs) {
   return depends.test(y.index);
 }
 
+// Names the values that were asked for and that the loss does not depend on.
+void noteUnread(const Graph &g, const StepOptions &o, ValueId y, llvm::ArrayRef<ValueId> xs,
+                llvm::ArrayRef<ValueId> grads) {
+  std::string names;
+  for (size_t i = 0; i < xs.size(); ++i)
+    if (!grads[i] && !dependsOn(g, y, xs[i]))
+      names += (names.empty() ? "'%" : ", '%") + g.valueName(xs[i]).str() + "'";
+  if (!names.empty())
+    tell(o.note, {"'%" + g.valueName(y).str() + "' does not depend on " + names +
+                      ", so the gradient is zero there",
+                  {"wrt", "", "name others to differentiate by"}});
+}
+
 llvm::Error differentiateLoss(Graph &g, const StepOptions &o) {
   // The values to differentiate by are looked up first, since the loss may add inputs of its own;
   // but an error of the loss is reported first.
@@ -180,6 +193,8 @@ llvm::Error differentiateLoss(Graph &g, const StepOptions &o) {
     tell(o.note, {none + "them only through ops without a gradient, so all gradients are zero",
                   {"loss", "", "name another value"}});
   }
+  if (o.wrt.kind == Wrt::Kind::Named)
+    noteUnread(g, o, *y, *xs, *grads);
   addGradientOutputs(g, *xs, *grads);
   return llvm::Error::success();
 }

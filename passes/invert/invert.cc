@@ -3,10 +3,12 @@
 #include "ir/inverse_rules.h"
 #include "ir/spelling.h"
 #include "ir/storage.h"
+#include "ir/value_facts.h"
 #include "passes/cheapest_steps.h"
 #include "passes/rebuild.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include <cmath>
 #include <limits>
 
@@ -29,7 +31,8 @@ public:
   Inversion(const Graph &g, llvm::ArrayRef<ValueId> ys, llvm::ArrayRef<ValueId> xs,
             size_t iterations)
       : g_(g), ys_(ys.begin(), ys.end()), xs_(xs.begin(), xs.end()),
-        rules_(inverseRules(g, {[](ValueId) { return true; }, /*ofViews=*/true, iterations})) {}
+        facts_(g, /*areWeightsFixed=*/true),
+        rules_(inverseRules(g, {[](ValueId) { return true; }, /*ofAll=*/true, iterations})) {}
 
   llvm::Expected<Graph> run() {
     findUnknown();
@@ -130,6 +133,34 @@ private:
 
   // --- Errors
 
+  // A node whose inverse fails by the values of its other operands, all of which are known.
+  std::string unmetNeed() const {
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      const Node &n = g_.node(NodeId(i));
+      const char *need = n.phase == Phase::Forward ? needOf(n.op->name) : nullptr;
+      for (uint32_t k = 0; need && k < n.operands.size(); ++k) {
+        const bool knowsOthers =
+            llvm::all_of(llvm::seq<uint32_t>(0, n.operands.size()),
+                         [&](uint32_t o) { return o == k || isKnown(n.operands[o]); });
+        if (knowsOthers && !isKnown(n.operands[k]) && !n.op->inverseHolds(facts_, n, k))
+          return "; '" + valueText(g_.nodeName(NodeId(i))) + "' (" + n.op->name + ") " + need;
+      }
+    }
+    return "";
+  }
+
+  // Of rows with inverses that ask for more than known operands: what, and what to do.
+  static const char *needOf(llvm::StringRef op) {
+    if (op == "mul")
+      return "has an inverse only by a factor without zeros: what a mask multiplies by zero is "
+             "lost. Divide the tensor by a split or by slices, x[:, :k] and x[:, k:], in place of "
+             "masks";
+    if (op == "prelu")
+      return "has an inverse only with slopes that are known to be above zero: with others, two "
+             "operands have one result";
+    return nullptr;
+  }
+
   // Names the nodes whose results are all known but not all of their operands: no rule inverts
   // them.
   llvm::Error notFound(ValueId x) const {
@@ -161,8 +192,8 @@ private:
       why += " and " + std::to_string(count - kMost) + " others";
     return makeError(ErrorKind::Unsupported,
                      "'{0}' cannot be computed from {1}: no rule inverts{2} with the values that "
-                     "are known there",
-                     valueText(g_.valueName(x)), names, why);
+                     "are known there{3}",
+                     valueText(g_.valueName(x)), names, why, unmetNeed());
   }
 
   // --- The graph
@@ -273,6 +304,7 @@ private:
 
   const Graph &g_;
   const std::vector<ValueId> ys_, xs_;
+  const ValueFacts facts_;
   const InverseRules rules_;
   std::vector<Step> steps_;
   CheapestSteps cheapest_; // its things are values, by index

@@ -279,6 +279,43 @@ class Invert(Inverses):
                 self.assertEqual(shape, (BATCH, WIDTH))
                 self.assertLess(max(abs(a - b) for a, b in zip(z, again)), 1e-12)
 
+    def test_of_several_nodes(self):
+        """Parts that cover a value rebuild it, and so do functions that read it twice, in f64 to a few last places."""
+        halves = "%a = slice(%x) {{starts = [0, {0}], limits = [5, {1}], steps = [1, {4}]}}\n  " \
+                 "%b = slice(%x) {{starts = [0, {2}], limits = [5, {3}], steps = [1, {4}]}}"
+        coupling = "%q = matmul(%a, %w)\n  %t = tanh(%q)\n  %s = exp(%t)\n  %c = mul(%b, %s)\n  %d = add(%c, %q)\n  %y = concat(%a, %d) {axis = 1}"
+        gathers = "%a = gather(%x, %i) {axis = 1}\n  %b = gather(%x, %j) {axis = 1}"
+        squashed = "%p = sigmoid(%x)\n  "
+        for name, body in {"slices": halves.format(0, 3, 3, 6, 1) + "\n  " + coupling, "strided": halves.format(0, 6, 1, 6, 2) + "\n  " + coupling,
+                           "gathers": f"{gathers}\n  {coupling}",
+                           "roll": halves.format(0, 2, 2, 6, 1) + "\n  %y = concat(%b, %a) {axis = 1}",
+                           "prelu": "%y = prelu(%x, %slope)",
+                           "logit": squashed + "%r = affine(%p) {scale = -1.0, shift = 1.0}\n  %o = div(%p, %r)\n  %y = log(%o)",
+                           "logarithms": squashed + "%l = log(%p)\n  %n = neg(%p)\n  %m = log1p(%n)\n  %y = sub(%l, %m)",
+                           "softplus": "%big = affine(%x) {scale = 9.0}\n  %above = greater(%big, %most)\n  %soft = softplus(%big)\n  "
+                                       "%y = where(%above, %big, %soft)"}.items():
+            with self.subTest(name):
+                self.write("flow.isth", f"""isthmus 2
+graph @flow {{
+  input %x : f64[5, 6]
+  const %i : i64[3] = [4, 0, -4]
+  const %j : i64[3] = [1, 5, 3]
+  const %most : f64[] = [20.0]
+  const %slope : f64[6] = [0.25, 0.5, 1.0, 0.1, 2.0, 0.3]
+  param %w : f64[3, 3] = normal {{std = 0.5, seed = 1}}
+  {body}
+  output %y
+  output %x
+}}
+""")
+                self.run_ok("run", "flow.isth", "--outputs=there")
+                self.run_ok("invert", "flow.isth", "--ys=%y", "--xs=%x", "-o", "back.isth")
+                os.makedirs(self.path("given"), exist_ok=True)
+                self.write("given/y.npy", self.read("there/y.npy"))
+                self.run_ok("run", "back.isth", "--inputs=given", "--outputs=back")
+                (_, x), (_, back) = self.npy("there", "x.npy"), self.npy("back", "x.npy")
+                self.assertLess(max(abs(a - b) for a, b in zip(x, back)), 1e-12)
+
     def there_and_back(self, precision, iterations):
         """Returns the error of an i-ResNet's inverse, from its last sum to the example, as a share of the largest
         element."""

@@ -545,6 +545,19 @@ class Said(Meaning):
         self.assertEqual((r["policy_used"], r["clones"], r["recompute_overhead"]), ("none", 0, 0))
         self.assertIn("would save no memory", r["talk"])
 
+    def test_what_does_nothing_says_so(self):
+        """Values of --wrt on which the loss does not depend, and marks that no option reads."""
+        self.isth("input %x : f32[4, 4]", "param %w : f32[4, 4] = normal {seed = 1}", "param %unread : f32[3] = fill {value = 1.0}",
+                  "%h = matmul(%x, %w)", "%y = tanh(%h) #checkpoint", "output %y")
+        said = self.run_ok("run", "m.isth", "--loss=mean", "--wrt=%w,%unread").err
+        self.assertIn("does not depend on '%unread', so the gradient is zero there", said)
+        self.assertEqual(said.count("1 nodes are marked #checkpoint, and nothing reads the marks"), 1, said)
+        self.assertIn("--policy=collection", said)
+        self.fails(1, ["reaches a value that was named to differentiate by"], "run", "m.isth", "--loss=mean", "--wrt=%unread")
+        for args in ["--policy=none"], ["--policy=collection"], []:
+            said = self.run_ok("run", "m.isth", *(["--loss=mean", *args] if args else [])).err
+            self.assertNotIn("nothing reads the marks", said)
+
     def test_notes_of_one_kind_are_one_line(self):
         masks = [tensor(f"mask{i}", [3], [0.0, -math.inf, 0.0]) for i in range(7)]
         nodes = [node("Add", [f"h{i}" if i else "p", f"mask{i}"], [f"h{i + 1}"]) for i in range(7)]

@@ -203,7 +203,38 @@ class Errors(MpiCase):
         data = ["train", self.net(), "--loss=cross_entropy", "--threads=1", "--steps=3"]
         other = self.write("other.npz", self.read(self.data(count=101)))
         said = self.mpi_fails(1, 1, *data, f"--data={self.data()}", ":", "-n", "1", command.BINARY, *data, f"--data={other}")
-        self.assertRegex(said, r"rank 1 on \S+ has other data or options than rank 0 on ")
+        self.assertRegex(said, r"rank 1 on \S+ has other data or options than rank 0 on \S+ the array 'x\S*' of --data is not the same")
+
+    def on_two(self, first, second):
+        """Two ranks with a command line each: all fail, and nothing is written."""
+        said = self.mpi_fails(1, 1, *first, "--outputs=out", ":", "-n", "1", command.BINARY, *second, "--outputs=out")
+        self.assertFalse(os.path.exists(self.path("out")))
+        return said
+
+    def test_other_inputs(self):
+        """Processes that were given other seeds, inputs or weights name the tensor and what each was given."""
+        run = self.run_of()
+        said = self.on_two([*run, "--seed=1"], [*run, "--seed=2"])
+        self.assertRegex(said, r"'%x' is not the same in all processes: rank 0 on \S+ has it drawn with --seed=1; "
+                               r"rank 1 on \S+ has it drawn with --seed=2 \(1 other of its inputs differ too\)")
+        self.run_ok(*run, "--outputs=i1", "--wrt=%x")
+        for folder, number in ("i1", 1), ("i2", 2):
+            os.makedirs(self.path(folder), exist_ok=True)
+            for name in os.listdir(self.path(folder)):
+                os.remove(self.path(f"{folder}/{name}"))
+            numpy_bytes = b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little")
+            header = "{'descr': '<i8', 'fortran_order': False, 'shape': (12,), }"
+            self.write(f"{folder}/labels.npy", numpy_bytes + header.ljust(117).encode() + b"\n" + bytes([number] + [0] * 7) * 12)
+        said = self.on_two([*run, "--inputs=i1"], [*run, "--inputs=i2"])
+        self.assertRegex(said, r"'%labels' is not the same .*'i1/labels.npy'.*'i2/labels.npy'")
+        # One bit of the weights differs.
+        text = self.read("mlp.isth").decode()
+        drawn = re.search(r"param %\S+ : f32\[48\] = (.*)", text)[0]
+        for folder, value in ("a", "0.5"), ("b", "0.50000006"):
+            os.makedirs(self.path(folder))
+            self.write(f"{folder}/mlp.isth", text.replace(drawn, drawn.split(" = ")[0] + f" = fill {{value = {value}}}"))
+        said = self.on_two(["run", "a/mlp.isth", *run[2:]], ["run", "b/mlp.isth", *run[2:]])
+        self.assertRegex(said, r"'%\S+' is not the same .*as 'a/mlp.isth' gives it.*as 'b/mlp.isth' gives it")
 
     def test_report_of_a_budget_that_cannot_be_met(self):
         """All processes fail, and the first one writes its report before it ends."""
@@ -314,6 +345,24 @@ class Death(MpiCase):
             steps.append(self.check_files())
         print(f"    all had ended {min(took):.2f} to {max(took):.2f} s after a kill; checkpoints at {steps}")
         self.assertGreater(steps[-1], 0)
+
+    def test_stopped(self):
+        """A process that stops without dying is noticed after the deadline; a long computation is none."""
+        process, err = self.start_run(3, "train", self.net(), "--loss=cross_entropy", f"--data={self.data(tests=0)}", "--threads=1",
+                                      "--steps=10000000", "--save=w.safetensors", "--save-every=1", "--deadline=2")
+        pids = self.ranks_of(process, 3)
+        self.wait_for("w.safetensors", process)
+        time.sleep(3)  # longer than the deadline
+        self.assertTrue(is_alive(process.pid))
+        start = time.monotonic()
+        os.kill(pids[1], signal.SIGSTOP)
+        while any(map(is_alive, [process.pid, *pids])):
+            self.assertLess(time.monotonic() - start, 2 + ENDS_WITHIN, "processes are still there")
+            time.sleep(0.005)
+        self.assertEqual(process.wait(), 5)
+        err.seek(0)
+        self.assertRegex(err.read().decode(), rf"rank [02] on \S+: .*error: rank 1 on {socket.gethostname()} has given no sign of life for 2 seconds")
+        self.check_files()
 
     def test_crash(self):
         process, err = self.start_run(2, "train", self.net(), "--loss=cross_entropy", f"--data={self.data(tests=0)}", "--threads=1",

@@ -11,7 +11,10 @@ llvm::Expected<std::unique_ptr<Session>> fedSession(const Compiled &c, Device &d
   if (device.computes())
     if (llvm::Error e = makeInputs(c.graph, o.inputs, o.seed).moveInto(inputs))
       return e;
-  return openSession(c, device, o.seed, std::move(inputs), processGroup());
+  std::vector<std::string> sources;
+  if (processGroup())
+    sources = sourcesOfInputs(c.graph, o.inputs, o.seed);
+  return openSession(c, device, o.seed, std::move(inputs), processGroup(), sources);
 }
 
 llvm::Expected<std::unique_ptr<Session>> execute(const Compiled &c, Device &device,

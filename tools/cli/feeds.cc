@@ -117,10 +117,8 @@ llvm::Error checkNames(const GivenInputs &given, const Graph &g) {
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const GivenInputs &given,
-                                               uint64_t seed) {
-  if (llvm::Error e = checkNames(given, g))
-    return e;
+// For each input, what is given for it; null: nothing.
+static std::vector<const Given *> givenForEach(const Graph &g, const GivenInputs &given) {
   const std::vector<llvm::StringRef> names = inputNames(g);
   const std::vector<std::string> files = fileNames(names);
   // The file of one input may be called like another input. That one's own file tells that it is.
@@ -133,14 +131,41 @@ llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const GivenInputs
       return givenFor(given, names[i], names[i]);
     return givenFor(given, names[i], files[i]);
   };
+  std::vector<const Given *> out;
+  for (size_t i = 0; i < names.size(); ++i)
+    out.push_back(find(i));
+  return out;
+}
+
+llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const GivenInputs &given,
+                                               uint64_t seed) {
+  if (llvm::Error e = checkNames(given, g))
+    return e;
+  const std::vector<const Given *> found = givenForEach(g, given);
   std::vector<Tensor> out;
-  for (size_t i = 0; i < files.size(); ++i) {
+  for (size_t i = 0; i < found.size(); ++i) {
     const Input &input = g.inputs()[i];
-    const Given *found = find(i);
-    auto t = found ? asInput(g, input, *found) : defaultInput(g, input, seed);
+    auto t = found[i] ? asInput(g, input, *found[i]) : defaultInput(g, input, seed);
     if (!t)
       return t.takeError();
     out.push_back(std::move(*t));
+  }
+  return out;
+}
+
+std::vector<std::string> sourcesOfInputs(const Graph &g, const GivenInputs &given, uint64_t seed) {
+  const std::vector<const Given *> found = givenForEach(g, given);
+  std::vector<std::string> out;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const Initializer &init = g.inputs()[i].init;
+    if (found[i])
+      out.push_back("from '" + found[i]->from + "'");
+    else if (init.kind == Initializer::Kind::None)
+      out.push_back("drawn with --seed=" + std::to_string(seed));
+    else
+      out.push_back(
+          "as '" + g.sourceFile + "' gives it" +
+          (init.key.empty() || g.weightsFile.empty() ? "" : ", in '" + g.weightsFile + "'"));
   }
   return out;
 }

@@ -34,6 +34,9 @@ llvm::Error checkNames(const GivenInputs &given, const Graph &g);
 llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const GivenInputs &given,
                                                uint64_t seed);
 
+// Where the tensor of each input is from, for messages: "from 'in/x.npy'", "drawn with --seed=1".
+std::vector<std::string> sourcesOfInputs(const Graph &g, const GivenInputs &given, uint64_t seed);
+
 // The file name for a value's name: characters that separate folders or drives, and bytes that are
 // not UTF-8, become '_'. A name too long for a file system is cut, and distinguished by its hash.
 std::string fileName(llvm::StringRef name);

@@ -142,6 +142,18 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
                   "may use")
       ->group(group)
       ->check(threadCount());
+  verb.add_option_function<int64_t>(
+          "--deadline",
+          [](int64_t seconds) {
+            if (ProcessGroup *group = processGroup())
+              group->setDeadline(std::chrono::seconds(seconds));
+          },
+          "under mpirun: after how many seconds without a sign of life a process counts as "
+          "hanging, "
+          "so that all end; a long computation is no silence; 0: wait for ever")
+      ->default_str("60")
+      ->group(group)
+      ->check(CLI::Range(int64_t(0), int64_t(1'000'000)));
   verb.add_option(
           "--precision", o.precision,
           "f32, f64, bf16, f16, or tf32: f32 whose products a GPU may round; default: as the "
@@ -288,10 +300,11 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
                   "node needs the whole batch, such as a batch norm, the parts meet")
       ->group(group)
       ->check(wholeNumber<int64_t>(1, int64_t(1) << 40, "a whole number from 1 to 2^40", "COUNT"));
-  verb.add_option("--batch-norm", o.batchNorm,
-                  "with --microbatches: whole, batch norms take the statistics of the whole batch, "
-                  "as without micro-batches; micro, those of each micro-batch, and running averages "
-                  "move once, by those of the whole batch; default: whole")
+  verb.add_option(
+          "--batch-norm", o.batchNorm,
+          "with --microbatches: whole, batch norms take the statistics of the whole batch, "
+          "as without micro-batches; micro, those of each micro-batch, and running averages "
+          "move once, by those of the whole batch; default: whole")
       ->group(group)
       ->check(CLI::IsMember({kMicroNorm, kWholeNorm}));
   addStageFlags(verb, o);

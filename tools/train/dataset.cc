@@ -133,6 +133,13 @@ std::string Dataset::digest() const {
   return digestOf(tensors);
 }
 
+std::vector<std::pair<std::string, std::string>> Dataset::digestsOfArrays() const {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const Array &a : arrays_)
+    out.push_back({a.name, digestOf({NamedTensor{a.name, a.data}})});
+  return out;
+}
+
 llvm::Error Dataset::add(const Npz &file, const Graph &g, const Input &input,
                          const std::string &array) {
   auto data = file.find(array);

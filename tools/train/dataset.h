@@ -36,6 +36,8 @@ public:
   int64_t elementsOfExample() const; // of the first input
   int64_t wholeBatches() const { return examples_ / batch_; }
   std::string digest() const; // of the arrays and of the inputs that take them
+  // By array of the file: its digest.
+  std::vector<std::pair<std::string, std::string>> digestsOfArrays() const;
 
   // One batch, of these examples: tensors of the inputs' types, by the inputs' names. The noise is
   // a function of the seed and `draw`.

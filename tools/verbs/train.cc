@@ -216,11 +216,16 @@ private:
   llvm::Error checkAllTrainAlike(const RunState &state) const {
     if (!processGroup())
       return llvm::Error::success();
-    std::string text = llvm::formatv("{0} {1} {2} {3} {4}\n", state.seed, state.step,
-                                     f_.save.empty(), f_.saveEvery, bool(evaluator_));
+    std::vector<NamedFact> facts = {{"--seed", std::to_string(state.seed)},
+                                    {"the first step", std::to_string(state.step)},
+                                    {"--save", f_.save.empty() ? "not given" : "given"},
+                                    {"--save-every", std::to_string(f_.saveEvery)},
+                                    {"the evaluation", evaluator_ ? "there" : "not there"}};
+    for (const auto &[array, digest] : data_->digestsOfArrays())
+      facts.push_back({"the array '" + array + "' of --data", digest, " in '" + f_.data + "'"});
     for (const auto &[name, value] : state.record)
-      text += name + " " + value + "\n";
-    return checkAllHave(text, "data or options", *processGroup());
+      facts.push_back({name, value});
+    return checkAllHave(facts, "data or options", *processGroup());
   }
 
   void noteDifferences(const RunRecord &now) const {
