@@ -109,6 +109,32 @@ def ddp_in_one_graph(rank):
     return ddp(rank, False)
 
 
+def ddp_of_compiled(rank, backwards, **options):
+    """The model is compiled and then wrapped, and has several buckets. Each of the gradients is of several backwards; all but the last run under no_sync."""
+    model, x = stack(width=160), batch(rank, 160)
+
+    def trained(wrapped):
+        torch.manual_seed(3)
+        for _ in range(4):
+            wrapped.zero_grad()
+            for k in range(backwards):
+                with wrapped.no_sync() if k + 1 < backwards else contextlib.nullcontext():
+                    wrapped(x).square().mean().backward()
+        return [p.grad.clone() for p in wrapped.parameters()]
+
+    want = trained(DistributedDataParallel(copy.deepcopy(model), bucket_cap_mb=1, **options))
+    got = trained(DistributedDataParallel(compiled(model, "70%", strict=False), bucket_cap_mb=1, **options))
+    return {**compared(want, got), "parts": [len(step.parts) for step in isthmus.torch.report().steps]}
+
+
+def ddp_of_compiled_once(rank):
+    return ddp_of_compiled(rank, 1, find_unused_parameters=True)
+
+
+def ddp_of_compiled_twice(rank):
+    return ddp_of_compiled(rank, 2)
+
+
 def fsdp2(rank):
     def sharded(blocks, compile_blocks):
         for block in blocks:
@@ -624,6 +650,8 @@ def peaks_of_sharded_parameters_under_inductor(rank):
 CASES = [
     ddp_in_buckets,
     ddp_in_one_graph,
+    ddp_of_compiled_once,
+    ddp_of_compiled_twice,
     fsdp2,
     pipeline_gpipe,
     pipeline_1f1b,
@@ -753,6 +781,11 @@ class Distributed(Cases):
         self.holds(ddp_in_buckets, least_graphs=2)
         self.holds(ddp_in_one_graph)
 
+    def test_ddp_of_a_compiled_model(self):
+        for case in (ddp_of_compiled_once, ddp_of_compiled_twice):
+            for result in self.holds(case, least_graphs=2):
+                self.assertTrue(result["parts"] and min(result["parts"]) > 1, result)
+
     def test_fsdp2(self):
         self.holds(fsdp2)
 
@@ -771,7 +804,7 @@ class Distributed(Cases):
         results = self.found(pipeline_of_which_one_rank_cannot)
         for result in results:
             self.assertEqual(result["error"], "CannotBeMet", results)
-            self.assertIn("rank 1: a budget of 768000 cannot be met: the step runs 4 graphs", result["text"])
+            self.assertIn("rank 1: a budget of 750.0 KiB cannot be met: the step runs 4 graphs", result["text"])
         self.assertEqual(results[0], results[1])
 
     def test_collectives_run_once_and_in_their_order(self):

@@ -193,7 +193,7 @@ class Sizes(unittest.TestCase):
         training.step(32)
         ran = []
         training.model.blocks[0].register_forward_hook(lambda *_: ran.append(1))
-        with self.assertRaisesRegex(isthmus.CannotBeMet, r"with sizes s\d+=\d+, s\d+=1024, a budget of 2097152 cannot be met|s\d+=1024, a budget of"):
+        with self.assertRaisesRegex(isthmus.CannotBeMet, r"with sizes s\d+=\d+, s\d+=1024, a budget of 2.0 MiB cannot be met|s\d+=1024, a budget of"):
             training.step(1024)
         self.assertEqual(ran, [])
         self.assertLessEqual(training.step(48)[0], 2 * MIB)
@@ -224,7 +224,7 @@ class Sizes(unittest.TestCase):
             training.step(48)
         ran = []
         training.model.blocks[0].register_forward_hook(lambda *_: ran.append(1))
-        with self.assertRaisesRegex(isthmus.CannotBeMet, r"with sizes s\d+=4, s\d+=400, a budget of 8388608 cannot be met: the step runs one graph"):
+        with self.assertRaisesRegex(isthmus.CannotBeMet, r"with sizes s\d+=4, s\d+=400, a budget of 8.0 MiB cannot be met: the step runs one graph"):
             training.step(400)
         self.assertEqual(ran, [])
 

@@ -251,6 +251,43 @@ class Steps(unittest.TestCase):
                 self.assertTrue(all(map(torch.equal, want, got)))
         self.assertEqual(sorted(len(step.parts) for step in isthmus.torch.report().steps), [2, 3])
 
+    def within(self, budget, choices, blocks=6):
+        """Runs a step for each list of choices, of which each is a block that is compiled by itself. Returns the measured peaks and the warnings."""
+        torch.manual_seed(0)
+        torch.compiler.reset()
+        isthmus.torch.reset()
+        model, x = SameGraph(blocks).compile_blocks(budget=budget), data()
+        peaks = []
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for chosen in choices:
+
+                def step():
+                    h = x
+                    for k in chosen:
+                        h = model.blocks[k](h) + h
+                    h.square().mean().backward()
+
+                model.zero_grad()
+                peaks.append(isthmus.torch.measured_peak(step))
+        return peaks, [str(w.message) for w in caught if "is not kept" in str(w.message)]
+
+    def test_steps_that_skip_layers_keep_a_budget(self):
+        """Each sequence of calls is another one, and longer ones come after shorter ones. When all blocks have run, one plan serves all steps."""
+        budget = 11 << 19
+        some = [[0, 1, 2], [1, 3, 4], [0, 2, 4, 5], [1, 2, 3, 4, 5], [0, 1], [0, 1, 2, 3, 4, 5]]
+        peaks, told = self.within(budget, [*some, *some])
+        self.assertLessEqual(max(peaks), budget)
+        self.assertEqual(told, [])
+        self.assertEqual([len(step.parts) for step in isthmus.torch.report().steps], [6])
+        self.assertGreater(peaks[-1], peaks[5], "the plan was to use what the budget leaves")
+
+    def test_loops_of_any_length_keep_a_budget(self):
+        budget = 11 << 19
+        peaks, told = self.within(budget, [[0] * length for length in (2, 3, 2, 5, 1, 6, 4)], blocks=1)
+        self.assertLessEqual(max(peaks), budget)
+        self.assertEqual(told, [])
+
     def test_forwards_without_a_backward_change_nothing(self):
         torch.manual_seed(0)
         model, x = Halves(), data()
@@ -405,7 +442,7 @@ class Steps(unittest.TestCase):
                 function(x).backward()
                 told = [str(w.message) for w in caught if "steps in a row have compiled" in str(w.message)]
                 self.assertEqual(len(told), step > 3)
-        self.assertIn("whether a budget of 1048576 is kept", told[0])
+        self.assertIn("whether a budget of 1.0 MiB is kept", told[0])
 
     def test_breaks_are_named(self):
         torch.manual_seed(0)

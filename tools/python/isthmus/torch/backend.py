@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -59,7 +60,7 @@ def _by_inductor(gm: fx.GraphModule, inputs: Sequence[Any], attempt: Attempt, *w
 
 def _around_calls(options: Mapping[str, Any]) -> Callable[[], contextlib.AbstractContextManager[None]]:
     """Returns the function whose context surrounds each call of a function that is compiled with these options."""
-    held: list[Steps] = []
+    held: list[Steps] = []  # nothing else may hold it
 
     @functools.cache
     def known() -> tuple[Options, str] | None:
@@ -69,14 +70,31 @@ def _around_calls(options: Mapping[str, Any]) -> Callable[[], contextlib.Abstrac
             return None  # the backend raises it when it is called
         return planner.options, planner.digest
 
-    def around() -> contextlib.AbstractContextManager[None]:
+    def steps() -> Steps | None:
         found = known()
-        if found is None:
-            return contextlib.nullcontext()
-        held[:] = [with_options(*found)]
-        return held[0].calling(around)
+        held[:] = [] if found is None else [with_options(*found)]
+        return held[0] if held else None
 
+    def around() -> contextlib.AbstractContextManager[None]:
+        _expect_all()
+        found = steps()
+        return contextlib.nullcontext() if found is None else found.calling(around)
+
+    _compiled[around] = steps
     return around
+
+
+_compiled: weakref.WeakKeyDictionary[Callable[[], Any], Callable[[], Steps | None]] = weakref.WeakKeyDictionary()
+"""By function that was compiled since any was called, what returns its steps."""
+
+
+def _expect_all() -> None:
+    """Tells the steps which functions were compiled that they may call. The options of a function are read when one is called, and not when it is compiled."""
+    while _compiled:
+        function, steps = _compiled.popitem()
+        found = steps()
+        if found is not None:
+            found.expect(function)
 
 
 hooks.around_calls(backend, _around_calls)

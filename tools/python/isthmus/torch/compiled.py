@@ -20,6 +20,7 @@ from .graph.sizes import STRIDES
 from .inductor.limits import Limits
 from .plans.attempt import Attempt, Origin, Role, add_report
 from .plans.by_size import BySize, Entry, Sizes, with_room
+from .plans.in_company import in_company
 from .plans.learned import Learned, Made
 from .plans.planner import Planner
 from .plans.search import Search
@@ -98,11 +99,12 @@ class Compiled:
         self._scheduled: dict[Schedule, Variant] = {}
         self._reports: dict[Schedule, reports.GraphReport] = {}
         self._excess: dict[Schedule, tuple[int, int]] = {}
-        self._least: Variant | None = None
+        self._least: dict[bool, Variant] = {}  # by whether other graphs run between its forward and its backward
         self.unmet: CannotBeMet | None = None
         # The graph will share the budget with other graphs.
-        self.has_others = bool(self._ends or hooks.buckets_follow() or self._steps.has_others)
-        self.first, made = self._made(_ByItself(self, True, self.has_others), gm, inputs)
+        self.has_others = bool(self._ends or hooks.buckets_follow() or self._steps.may_have_others)
+        in_company = not hooks.is_in_checkpoint()
+        self.first, made = self._made(_ByItself(self, True, self.has_others, in_company), gm, inputs)
         if self.part is None and hooks.takes_gradients(gm):
             self._steps.note_unplanned()
         self._of_code = made.learned.of_code
@@ -111,7 +113,7 @@ class Compiled:
             self._joint = made.made
             self._remember()
         if self.has_others:
-            self._least = self.first
+            self._least[in_company] = self.first
 
     @property
     def _steps(self) -> Steps:
@@ -147,7 +149,7 @@ class Compiled:
         assert self.report is not None
         if max(self.report.planned_peak_bytes, self.report.inductor_peak_bytes or 0) > left_bytes:
             self._steps.compiles()
-            self._table, self._least = BySize(), None
+            self._table, self._least = BySize(), {}
             self.first = self._again(_ByItself(self, True, self.has_others))[0]
         else:
             self.report = reports.budgeted(self.report, left_bytes)
@@ -157,7 +159,14 @@ class Compiled:
             self._remember()
 
     def _compare_sizes(self, part: Part) -> None:
-        """Warns about larger sizes than those of the plan, for which the share of the first sizes' peak is no promise."""
+        """Warns about other sizes than those of the plan, and about each larger one, for which the share of the first sizes' peak is no promise."""
+        other = {name: size for name, size in self.sizes.items() if size != self._planned_for[name] and name not in self._ranges}
+        if other and reports.is_first_symbolic():
+            warnings.warn(
+                f"graph {part.name} has symbolic sizes: it was planned for {_told(self._planned_for)} and runs with {_told(other)}, and other sizes have "
+                "another peak, here and in other such graphs",
+                stacklevel=2,
+            )
         larger = {name: size for name, size in self.sizes.items() if size > self._planned_for[name]}
         if larger and any(size > self._largest.get(name, 0) for name, size in larger.items()):
             self._largest.update(larger)
@@ -289,14 +298,14 @@ class Compiled:
     def _taking(self, sizes: Sizes) -> contextlib.AbstractContextManager[None]:
         return hooks.taking_sizes(sizes, {name: self._ranges.get(name, (0, 0))[0] for name in sizes})
 
-    def least(self) -> Variant:
-        """Returns the variant with the least peak of this graph alone."""
-        if self._least is None:
+    def least(self, *, in_company: bool = True) -> Variant:
+        """Returns the variant with which the graph takes and keeps least. in_company: other graphs run between its forward and its backward."""
+        if in_company not in self._least:
             self._steps.compiles()
-            variant, attempt = self._again(_ByItself(self, self.part is None, shares_budget=True))
+            variant, attempt = self._again(_ByItself(self, self.part is None, shares_budget=True, in_company=in_company))
             is_of_part = attempt.made is not None and is_of(self.part, attempt.made.joint)
-            self._least = variant if is_of_part else replace(variant, schedule=None)
-        return self._least
+            self._least[in_company] = variant if is_of_part else replace(variant, schedule=None)
+        return self._least[in_company]
 
     def scheduled(self, schedule: Schedule, sizes: Sizes) -> Variant:
         """Returns the variant with this schedule. Raises Retraced if there is none; then `part` is new, and earlier schedules are not for it. sizes:
@@ -311,7 +320,7 @@ class Compiled:
                     entry.planned.variant = replace(entry.planned.variant, schedule=None)
                 if self._joint is not None:
                     self.part = Part.of(self.name(), self._joint_at(self._planned_for), self._joint.gm.graph, self._ends)
-                self._least = None if self._least is None else replace(self._least, schedule=None)
+                self._least = {kind: replace(variant, schedule=None) for kind, variant in self._least.items()}
                 raise
         return self._scheduled[schedule]
 
@@ -389,6 +398,8 @@ class _ByItself:
     graph: Compiled
     is_first: bool
     shares_budget: bool
+    in_company: bool = True
+    """If it shares the budget: other graphs run between its forward and its backward."""
     key: str = ""
 
     @property
@@ -406,17 +417,23 @@ class _ByItself:
     def find(self, search: Search, graph: fx.Graph) -> tuple[Plan, int | None]:
         if self.is_first:
             self.graph.note(search.joint, graph)
-        return search.agreed(lambda: self._plan(search)), None
+        if search.options.sync:  # no other graph takes a part of the budget
+            return search.agreed(lambda: self._plan(search)[0]), None
+        return self._plan(search)
 
-    def _plan(self, search: Search) -> Plan:
-        strict = search.options.strict
-        if search.options.parsed.share is not None or not strict and not self.shares_budget:
-            return search.plan(lambda error: self._unmet(search, error))
+    def _plan(self, search: Search) -> tuple[Plan, int | None]:
+        options = search.options
+        if options.parsed.share is not None or not options.strict and not self.shares_budget:
+            return search.plan(lambda error: self._unmet(search, error)), None
         if not self.shares_budget:
-            return search.plan()
-        least = search.options.plan(search.joint.problem, "min")
-        is_above = isinstance(search.budget, int) and least.figures.peak_bytes > search.budget
-        return search.plan() if is_above and strict else least  # the former raises the error
+            return search.plan(), None
+        most = search.budget if isinstance(search.budget, int) else None
+        if options.sync or not self.in_company:
+            least, boundary = options.plan(search.joint.problem, "min"), None
+        else:
+            least, boundary = in_company(search.joint.problem, options, most)
+        is_above = most is not None and least.figures.peak_bytes > most
+        return (search.plan(), None) if is_above and options.strict else (least, boundary)  # the former raises the error
 
     def _unmet(self, search: Search, error: CannotBeMet) -> Plan:
         """Of a step's first run it is not known which graphs it has, so a share is not demanded of one of them, and what is not kept is told once, of
@@ -430,7 +447,7 @@ class _ByItself:
 
     def planned(self, report: reports.GraphReport, in_place_of: reports.GraphReport | None) -> None:
         if self.is_first:
-            add_report(report, in_place_of or self.graph.report, holds_for_all=self.graph.has_bytes)
+            add_report(report, in_place_of or self.graph.report, tells_of_sizes=True)
             self.graph.report = report
 
     def compiled(self, report: reports.GraphReport, in_place_of: reports.GraphReport, limits: Limits) -> None:

@@ -116,7 +116,7 @@ class Options:
     def asked(self) -> str:
         """What the user asked for, for messages: it follows "a"."""
         if self.total is None:
-            return f"budget of {self.budget}"
+            return f"budget of {in_mib(self.budget) if isinstance(self.budget, int) else self.budget}"
         return f"budget of {in_mib(self.left_bytes or 0)}, which a total of {self.total.asked} leaves to the step,"
 
     def next_to_ask(self, least: int, whole: int, added: float) -> str:

@@ -7,6 +7,7 @@ import re
 
 from torch import fx
 
+from . import rules
 from .joint import Joint
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
@@ -24,6 +25,12 @@ def named(joint: Joint, op: int) -> str:
     """Returns the name of an op and its module, such as "aten.mm in blocks.3.mlp"."""
     nodes = joint.steps[op].nodes
     return named_node(nodes[0]) if nodes else joint.problem[op].name
+
+
+def why_once(joint: Joint, op: int) -> str:
+    """Returns why an op may not run again; "" if it may."""
+    nodes = joint.steps[op].nodes
+    return "" if joint.problem[op].recomputable or not nodes else rules.why_once(nodes[0])
 
 
 def named_node(node: fx.Node) -> str:

@@ -86,7 +86,7 @@ def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, aliases: dict[fx.No
     readers = list(dict.fromkeys(user for a in aliases for user in a.users if user not in aliases and a in rules.read_by(user)))
     for reader in readers:
         if reader not in after and not rules.is_copy_into(reader) and not rules.is_batch_norm_in_training(reader):
-            reader.meta["recompute"] = hooks.CheckpointPolicy.MUST_SAVE  # if it ran again, it would read the new value
+            reader.meta["recompute"], reader.meta[rules.READS_OLD] = hooks.CheckpointPolicy.MUST_SAVE, True  # if it ran again, it would read the new value
     readers = [n for n in readers if n in after]
     if not readers:
         return
@@ -96,7 +96,7 @@ def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, aliases: dict[fx.No
     copy.meta = dict(source.meta)
     copy.meta["val"] = source.meta["val"].clone()
     copy.meta.pop("is_static_input", None)
-    copy.meta["recompute"] = hooks.CheckpointPolicy.MUST_SAVE
+    copy.meta["recompute"], copy.meta[rules.READS_OLD] = hooks.CheckpointPolicy.MUST_SAVE, True
     copies = {source: copy}
 
     def of_copy(alias: fx.Node) -> fx.Node:

@@ -17,6 +17,8 @@ _NEVER_AGAIN = (torch.Tag.nondeterministic_bitwise, torch.Tag.data_dependent_out
 _PURE_NAMESPACES = ("aten", "prims", eager_ops.NAMESPACE)
 _COMMUNICATION = ("_c10d_functional", "c10d", "_c10d_functional_autograd")
 _KEPT = (hooks.CheckpointPolicy.MUST_SAVE, hooks.CheckpointPolicy.MUST_CPU_OFFLOAD)
+READS_OLD = "isthmus_reads_old"
+"""A key of a node's meta: the node reads a value that the forward overwrites later, so that it cannot run again."""
 # Ops of inductor's own passes that draw seeds. The random numbers are a pure function of the seeds.
 _SEEDS = ("inductor_seeds", "inductor_seed")
 
@@ -131,6 +133,18 @@ def is_prim(node: fx.Node) -> bool:
 
 def is_view(node: fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
+
+
+def why_once(node: fx.Node) -> str:
+    """Returns why an op that may run only once may not run again."""
+    if node.meta.get(READS_OLD):
+        return "it reads a value that the step overwrites later"
+    if node.meta.get("recompute") in _KEPT:
+        return "a checkpoint policy of the program says so (MUST_SAVE)"
+    if acts(node):
+        return "it has effects"
+    namespace = node.target.namespace if isinstance(node.target, torch._ops.OpOverload) else ""
+    return "its result may differ" if namespace in _PURE_NAMESPACES else "it is of a library (allow_recompute says that it gives the same result each time)"
 
 
 def may_repeat(node: fx.Node, allowed: frozenset[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,9 +72,16 @@ class Region:
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
+        """Compiles the graph in the block as PyTorch did the first time. What is compiled has a tracing context of its own, which PyTorch notes the
+        forward's metadata in and keeps for the backward that it compiles later. The first context belongs to all buckets of a model under
+        DistributedDataParallel: PyTorch finds the metadata of a bucket's backward in it by counting the backwards that it has compiled, and each bucket
+        is counted once."""
+        context = copy.copy(self._context)
+        if context is not None:
+            context.ddp_optimizer_ctx = None
         before, TensorifyState.force_specializations = TensorifyState.force_specializations, set(self._fixed_floats)
         try:
-            with self._settings.taken(), tracing(self._context):
+            with self._settings.taken(), tracing(context):
                 yield
         finally:
             TensorifyState.force_specializations = before

@@ -98,9 +98,9 @@ class Alone:
             reports.add(report, in_place_of)
 
 
-def add_report(report: reports.GraphReport, in_place_of: reports.GraphReport | None, *, holds_for_all: bool = False) -> None:
-    """Adds the report of a new plan, and warns if its peak is no promise. holds_for_all: other sizes get plans of their own."""
-    if report.symbolic and not holds_for_all and reports.is_first_symbolic():
+def add_report(report: reports.GraphReport, in_place_of: reports.GraphReport | None, *, tells_of_sizes: bool = False) -> None:
+    """Adds the report of a new plan, and warns if its peak is no promise. tells_of_sizes: the caller tells of other sizes when they come, or plans for them."""
+    if report.symbolic and not tells_of_sizes and reports.is_first_symbolic():
         warnings.warn(
             f"graph {report.name} has symbolic sizes: it is planned for those of this call, as are other such graphs, and other sizes "
             f"have another peak",

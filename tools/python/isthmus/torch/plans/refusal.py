@@ -10,7 +10,7 @@ from ...planning import live_bytes
 from ...problem import Problem
 from ..amounts import in_mib
 from ..graph.joint import Joint, Read, storage_in
-from ..graph.places import named
+from ..graph.places import named, why_once
 
 _LEAST_SHARE = 0.1
 """A part of a peak below this share is not told."""
@@ -31,6 +31,8 @@ class Peak:
     """What of the forward waits for a later reader and may not be recomputed."""
     fixed_op: str = ""
     """The name of the op with the largest of these results; "" for one that stands for ops outside of the graphs."""
+    fixed_why: str = ""
+    """Why that op may not run again."""
 
     def __str__(self) -> str:
         parts = []
@@ -40,8 +42,7 @@ class Peak:
             parts.append(f"{in_mib(self.fixed)} are what ops outside of its graphs keep for the backward")
         elif self.fixed >= _LEAST_SHARE * self.bytes:
             parts.append(
-                f"{in_mib(self.fixed)} are results of {self.fixed_op} and its like, which may not run again: by the program's checkpoint policies (MUST_SAVE), "
-                "or because such an op has effects or is of a library (allow_recompute)"
+                f"{in_mib(self.fixed)} are results of {self.fixed_op} and its like, which may not run again{f': {self.fixed_why}' if self.fixed_why else ''}"
             )
         if self.op and self.own >= _LEAST_SHARE * self.bytes:
             parts.append(f"{in_mib(self.own)} is what {self.op} needs by itself")
@@ -62,7 +63,7 @@ def peak_of(joint: Joint, schedule: Sequence[int]) -> Peak:
     problem = joint.problem
     live = live_bytes(problem, schedule)
     at = max(range(len(live)), key=live.__getitem__)
-    return peak_at(problem, schedule, at, live[at] + joint.reserved_bytes, gradients_of(problem), lambda i: named(joint, i))
+    return peak_at(problem, schedule, at, live[at] + joint.reserved_bytes, gradients_of(problem), lambda i: (named(joint, i), why_once(joint, i)))
 
 
 def gradients_of(problem: Problem) -> set[Read]:
@@ -71,10 +72,10 @@ def gradients_of(problem: Problem) -> set[Read]:
 
 
 def peak_at(
-    problem: Problem, schedule: Sequence[int], at: int, live: int, gradients: Iterable[Read], name: Callable[[int], str], before: int = 0
+    problem: Problem, schedule: Sequence[int], at: int, live: int, gradients: Iterable[Read], told: Callable[[int], tuple[str, str]], before: int = 0
 ) -> Peak:
     """Returns what is live at a position of a schedule. live: the live bytes there. gradients: those that the schedule makes; `before` of them are
-    older than it."""
+    older than it. told: returns the name of an op, and why it may not run again."""
     ran = set(schedule[: at + 1])
     made = [r for r in gradients if r[0] in ran]
     size = sum(problem[i].bytes[k] for i, k in made)
@@ -82,7 +83,7 @@ def peak_at(
     fixed = [(problem[i].bytes[k], i) for i, k in later if i in ran and problem[i].phase == "forward" and not (problem[i].recomputable or problem[i].pinned)]
     largest = max(fixed, default=(0, 0))
     own = needed_alone(problem, schedule[at], made)
-    return Peak(live, size + before, own, name(schedule[at]), sum(n for n, _ in fixed), name(largest[1]) if largest[0] else "")
+    return Peak(live, size + before, own, told(schedule[at])[0], sum(n for n, _ in fixed), *(told(largest[1]) if largest[0] else ("", "")))
 
 
 def too_large(problem: Problem, budget: int, name: Callable[[int], str]) -> str:

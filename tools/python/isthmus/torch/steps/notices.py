@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import CannotBeMet
 from ..options import Options
 from ..ranks.refusals import Refusals
+from . import outside
 from .step import Step
 
 
@@ -65,4 +66,5 @@ class Notices:
         kind = text.partition(":")[0]
         if kind not in self._warned:
             self._warned.add(kind)
-            warnings.warn(text, stacklevel=3)
+            file, line = outside.place_of_program() or ("isthmus", "0")
+            warnings.warn_explicit(text, UserWarning, file, int(line))

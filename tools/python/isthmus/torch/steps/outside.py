@@ -19,7 +19,8 @@ _MOST_PLACES = 3
 _LEAST_SHARE = 0.02
 _LEAST_BYTES = 4096
 """Bytes below this share of the largest, or below that number, are not told."""
-_NOT_OF_THE_PROGRAM = (contextlib.__file__, *(os.path.dirname(path) + os.sep for path in (torch.__file__, os.path.dirname(__file__))))
+_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_NOT_OF_THE_PROGRAM = (contextlib.__file__, os.path.dirname(torch.__file__) + os.sep, _OURS + os.sep)
 
 
 class Places:
@@ -32,18 +33,18 @@ class Places:
         self.backward_at = ""
 
     def begin(self) -> None:
-        self.called_at = _place_of_program()
+        self.called_at = ":".join(place_of_program())
 
     def backward(self) -> None:
-        self.backward_at = _place_of_program()
+        self.backward_at = ":".join(place_of_program())
 
 
-def _place_of_program() -> str:
-    """Returns the line of the program that is being run."""
+def place_of_program() -> tuple[str, ...]:
+    """Returns the file and the line of the program that is being run; nothing if none of its lines is."""
     frame = sys._getframe(1)
     while frame is not None and (frame.f_code.co_filename.startswith(_NOT_OF_THE_PROGRAM) or frame.f_code.co_filename.startswith("<")):
         frame = frame.f_back  # type: ignore[assignment]
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
+    return (frame.f_code.co_filename, str(frame.f_lineno)) if frame is not None else ()
 
 
 def described(step: StepProblem, places: Places) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from .. import reports
 from ..plans.by_size import holds
-from .step_planner import Graph, StepPlan
+from .step_planner import CallSequence, Graph, StepPlan
 
 MOST_PLANS = 8
 """Of steps that begin with calls of one function."""
@@ -35,21 +35,21 @@ class PlanTable:
         found = (p for p in self._newest_first() if p.is_of(graphs))
         return next((p for p in found if sizes is None or not self._has_bytes or all(map(holds, p.sizes, sizes))), None)
 
-    def matching(self, so_far: Sequence[Graph], expected: Sequence[Graph | None]) -> list[StepPlan]:
-        """Returns the plans of steps that begin with these graphs, the newest first. expected: the graphs of the whole step, if it is like an earlier one."""
-        found = [p for p in self._newest_first() if [g() for g in p.graphs[: len(so_far)]] == so_far]
-        if expected[: len(so_far)] == so_far:
-            found.sort(key=lambda p: not p.is_of(expected))
-        return found
+    def matching(self, so_far: Sequence[Graph], expected: Sequence[Graph | None]) -> list[tuple[StepPlan, int]]:
+        """Returns the plans of steps of which these graphs are a part, and the position of the last of them there: first the plan of the expected
+        step, then those of steps that begin with these graphs, the newest first. expected: the graphs of the whole step, if it is like an earlier one."""
+        found = [(p, position) for p in self._newest_first() if (position := p.position_of(so_far)) is not None]
+        is_as_expected = expected[: len(so_far)] == so_far
+        return sorted(found, key=lambda each: (not (is_as_expected and each[0].is_of(expected)), each[1] >= len(so_far)))
 
-    def add(self, made: StepPlan, earlier: StepPlan | None, function: object) -> None:
-        """Adds a plan of a step that begins with a call of this function, in place of an earlier one, or of that for the smallest of several sizes. Where the
-        plan for the last sizes holds, it costs less than a new one."""
+    def add(self, made: StepPlan, earlier: StepPlan | None, function: object, calls: CallSequence) -> None:
+        """Adds a plan of a step with these calls that begins with a call of this function, in place of an earlier one, or of that for the smallest of
+        several sizes. Where the plan for the last sizes holds, it costs less than a new one."""
         smaller = [p for p in self._plans if p is not earlier and p.is_of([g() for g in made.graphs])]
         dropped = earlier or (smaller[0] if len(smaller) > 1 else None)
         if dropped is not None:
             self._plans.remove(dropped)
-        made.function = weakref.ref(function)
+        made.function, made.calls = weakref.ref(function), calls
         self._plans.append(made)
         reports.add_step(made.report, in_place_of=None if dropped is None else dropped.report)
 

@@ -11,20 +11,19 @@ from typing import Any
 from .. import hooks
 from . import outside
 from .recording import Recorder
-from .step_planner import Graph, Variant
+from .step_planner import CallSequence, Graph, StepPlan, Variant
 
 OUTSIDE = -1
 """The position of a call that is not one of its step's."""
 _MOST_OVERTAKEN = 16
-
-GraphSequence = tuple[weakref.ref[Graph], ...]
-"""The graphs that a step runs, in their order."""
 
 
 @dataclass(eq=False)
 class Call:
     """One run of a graph's forward, and later of its backward."""
 
+    function: object
+    """What the program called: a compiled function, or a pipeline."""
     graph: Graph
     position: int
     variant: Variant
@@ -61,9 +60,12 @@ class Step:
     """The graphs that have run need no gradient and have no results; None: none has run."""
     has_listened: bool = False
     """What other ranks refuse has been looked up at the end of this step."""
-    expected: GraphSequence | None = None
-    """The sequence that followed the last time after that of the step before; None: not known. It tells apart steps that begin with the same
-    graphs."""
+    expected: CallSequence | None = None
+    """The sequence that is foreseen; None: not known. It tells apart steps that begin with the same graphs."""
+    is_certain: bool = True
+    """False: the budget is in bytes, and the step may run another sequence than the expected one."""
+    followed: StepPlan | None = None
+    """The plan that the latest call that has one follows."""
     has_checkpoints: bool = False
     """A graph ran within a checkpoint of the program."""
     entries: int = 0
@@ -95,6 +97,10 @@ class Step:
     @property
     def graphs(self) -> list[Graph]:
         return [c.graph for c in self.calls]
+
+    @property
+    def sequence(self) -> CallSequence:
+        return tuple((weakref.ref(c.function), weakref.ref(c.graph)) for c in self.calls)
 
     @property
     def sizes(self) -> list[Mapping[str, int]]:

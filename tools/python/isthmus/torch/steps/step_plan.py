@@ -22,7 +22,7 @@ from ...planning import Plan, live_bytes
 from ...problem import Problem
 from .. import hooks
 from ..graph.joint import Joint, Read, cost_of, storage_in
-from ..graph.places import named
+from ..graph.places import named, why_once
 from ..graph.program import as_it_runs
 from ..plans.refusal import Peak, peak_at
 from .recording import Record, Value
@@ -53,6 +53,8 @@ class Part:
     """Those of its `Joint`."""
     names: tuple[str, ...] = ()
     """For each op, its name and module."""
+    why_once: tuple[str, ...] = ()
+    """For each op, why it may not run again; "": it may."""
     as_it_runs: Schedule = field(default_factory=lambda: Schedule((), ()))
     """The schedule of the program by itself."""
     whole: Part | None = None
@@ -71,6 +73,7 @@ class Part:
             ends,
             joint.late_reads,
             tuple(named(joint, i) for i in range(len(joint.problem))),
+            tuple(why_once(joint, i) for i in range(len(joint.problem))),
             Schedule.of_program(joint),
             None if joint.whole is None else cls.of(name, *joint.whole, ends),
         )
@@ -330,12 +333,12 @@ class StepProblem:
         segment = sum(step in ends for step in schedule[:at])
         of = self.record.segments[segment]
         made = () if of.is_forward else self._made(of.call, False)
-        return peak_at(self.problem, schedule, at, live[at], made, self._name, self.record.gradients[segment])
+        return peak_at(self.problem, schedule, at, live[at], made, self._told, self.record.gradients[segment])
 
-    def _name(self, step: int) -> str:
-        """Returns the name of an op and its module; "" for one that stands for something outside of the graphs."""
+    def _told(self, step: int) -> tuple[str, str]:
+        """Returns the name of an op and its module, and why it may not run again; "" for one that stands for something outside of the graphs."""
         call, op = self._local.get(step, (0, -1))
-        return "" if op < 0 else self.parts[call].names[op]
+        return ("", "") if op < 0 else (self.parts[call].names[op], self.parts[call].why_once[op])
 
     def plan(self, budget: int | str, planned: Callable[[Problem, int | str], Plan]) -> Plan:
         """Plans the step and returns the plan of its calls' schedules. budget: bytes, or "min". Raises CannotBeMet."""

@@ -43,7 +43,7 @@ class Graph(Protocol):
 
     def by_itself(self) -> Variant: ...
 
-    def least(self) -> Variant: ...
+    def least(self, *, in_company: bool = True) -> Variant: ...
 
     def scheduled(self, schedule: Schedule, sizes: Mapping[str, int]) -> Variant: ...
 
@@ -52,6 +52,10 @@ class Graph(Protocol):
     def excess_of(self, schedule: Schedule) -> tuple[int, int]: ...
 
     def report_of(self, schedule: Schedule) -> reports.GraphReport: ...
+
+
+CallSequence = tuple[tuple[weakref.ref[Any], weakref.ref[Graph]], ...]
+"""For each call of a step, the function that the program called, and the graph that it ran."""
 
 
 @dataclass(eq=False)
@@ -72,9 +76,20 @@ class StepPlan:
     corrections: int = 0
     function: weakref.ref[Any] | None = None
     """The function with whose call its steps begin."""
+    calls: CallSequence = ()
 
-    def is_of(self, graphs: Sequence[Graph]) -> bool:
+    def is_of(self, graphs: Sequence[Graph | None]) -> bool:
         return [g() for g in self.graphs] == graphs
+
+    def position_of(self, so_far: Sequence[Graph]) -> int | None:
+        """Returns the position of the last of these graphs, if all of them are called by the step in this order; None: they are not."""
+        rest = enumerate(g() for g in self.graphs)
+        last = None
+        for graph in so_far:
+            last = next((position for position, known in rest if known is graph), None)
+            if last is None:
+                return None
+        return last
 
 
 def planned(

@@ -4,7 +4,8 @@ A step begins when a function that torch.compile returned is called, and ends wi
 waits for its backward. The second and the third step, and from then on fewer and fewer, are measured: all bytes of tensors from the begin to
 the end, also those that no graph of ours makes. The second one is recorded too. If it runs several graphs, or if there is more in it than the
 plan of its only graph says, it gets a plan of its own before the third. Until then each graph is planned by itself; if the budget is in bytes
-and other graphs are known to share it, the graph gets its least peak.
+and other graphs may share it, the graph gets its least peak. So does each graph of a step of which it is not known which other graphs it will run: see
+`forecast`.
 
 A step of a pipeline of torch.distributed is one step, with the forwards and the backwards of all its micro-batches: from the begin of the
 schedule's step to its end.
@@ -28,18 +29,23 @@ from ..device import ledger, live, total
 from ..options import Options
 from ..plans.by_size import holds
 from . import excess, outside, step_planner
+from .forecast import Forecast
 from .notices import Notices
 from .plan_table import MOST_PLANS, PlanTable
 from .recording import Record, Recorder
-from .step import OUTSIDE, Call, GraphSequence, Step
+from .step import OUTSIDE, Call, Step
 from .step_plan import Retraced
-from .step_planner import Graph, StepPlan, Variant
+from .step_planner import CallSequence, Graph, StepPlan, Variant
 
 _MOST_RETRACINGS = 4
 _MOST_CORRECTIONS = 1
 """How often a step whose measured peak is above its plan is planned again."""
 _MOST_COMPILING = 4
 """How many steps in a row may compile graphs before it is told that none of them was measured."""
+_MOST_AWAITED = 64
+"""So many steps, and a function that was not called in them is no part of a step."""
+_MOST_RECORDED = 16
+"""So many steps that run other graphs than was foreseen are recorded, before fewer and fewer of them are."""
 _MOST_ENTRIES = 64
 """A step with more calls than these, of which none has a backward, is no training step."""
 
@@ -67,8 +73,11 @@ class Steps:
         self._names: set[str] = set()
         self.is_under_ddp = False
         """True: DistributedDataParallel may make its buckets anew before the first graph of a step, which is no need of every step."""
-        self._last: GraphSequence | None = None
-        self._followers: dict[GraphSequence | None, GraphSequence] = {}  # by the sequence of a step, that of the next one
+        self._forecast = Forecast()
+        self._called: weakref.ref[Any] | None = None  # the function that the program called last
+        self._awaited: weakref.WeakSet[Any] = weakref.WeakSet()  # functions compiled with these options that were never called
+        self._awaited_until = 0  # the number of the step in which they are no longer awaited
+        self._sharing: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that have run in steps of several graphs
         self._is_in_threads = False  # a backward ended in another thread than its forward began: steps cannot be measured
         self._compiling = 0  # the last steps that compiled graphs and that nothing promises to keep the budget
         self._runs_without_graphs = False  # a step without graphs was measured, and may go on
@@ -80,8 +89,33 @@ class Steps:
         return self.options.parsed.bytes is not None
 
     @property
-    def has_others(self) -> bool:
-        return self._step is not None and self._step.has_others
+    def is_bounded(self) -> bool:
+        """True: each step must keep to a number of bytes, also one that was never seen. With `sync` each graph has them to itself."""
+        return self.has_bytes and not self.options.sync
+
+    @property
+    def may_have_others(self) -> bool:
+        """True if a graph that runs now will probably share its step with others."""
+        return self._step is not None and self._step.has_others or self._may_share(self._caller)
+
+    @property
+    def _caller(self) -> object:
+        function = None if self._called is None else self._called()
+        return self if function is None else function
+
+    def _may_share(self, function: object) -> bool:
+        """Returns True if a step that calls this function may run other graphs beside it that take a part of a number of bytes."""
+        return self.is_bounded and (self._awaits or function in self._sharing)
+
+    @property
+    def _awaits(self) -> bool:
+        return bool(self._awaited) and self._ended < self._awaited_until
+
+    def expect(self, function: object) -> None:
+        """Notes a function that was compiled, which a step may call."""
+        if function not in self._functions:
+            self._awaited.add(function)
+            self._awaited_until = self._ended + _MOST_AWAITED
 
     def compiles(self) -> None:
         self._notices.forget()
@@ -140,12 +174,14 @@ class Steps:
 
     def _meet(self, function: object) -> None:
         """Notes the first call of a function, which may be another program's, as in a notebook: what was found of earlier ones does not hold for it."""
+        self._awaited.discard(function)
         if function not in self._functions:
             self._functions[function] = time.time_ns() // 1000
             self._is_in_threads = False
             self._notices.begin_anew()
 
     def _enter(self, function: object) -> None:
+        self._called = weakref.ref(function)
         pipeline = hooks.running_pipeline()
         if pipeline is not None:
             function = pipeline
@@ -201,8 +237,10 @@ class Steps:
     def _begun(self, function: object) -> Step:
         self._meet(function)
         self.look_at_device()
-        step = Step(function, self._ended, expected=self._followers.get(self._last), places=outside.Places(self._functions[function]))
-        is_recorded = self._may_plan(function) and (self._grown or not self._is_final(step.expected))
+        step = Step(function, self._ended, expected=self._forecast.next, places=outside.Places(self._functions[function]))
+        step.is_certain = not self.is_bounded or not self._awaits and self._forecast.is_certain
+        is_open = not self._is_final(step.expected) and (step.is_certain or self._count < _MOST_RECORDED) or not step.is_certain and self._is_measured()
+        is_recorded = self._may_plan(function) and (self._grown or is_open)
         step.to_watch = not self._is_in_threads and (is_recorded or self._is_measured())
         step.to_record = is_recorded
         if not self.is_under_ddp and not hooks.is_in_backward():
@@ -231,7 +269,7 @@ class Steps:
         if not step.calls:
             self._note_inputs(arguments)
         self._watch(step)
-        call = Call(graph, len(step.calls), self._variant(graph, step), sizes=dict(graph.sizes))
+        call = Call(self._caller, graph, len(step.calls), self._variant(graph, step), sizes=dict(graph.sizes))
         step.calls.append(call)
         self._arguments = arguments if step.recorder is not None else ()
         return call
@@ -239,24 +277,35 @@ class Steps:
     def _outside(self, graph: Graph) -> Call:
         """Returns a call within a checkpoint of the program, which is no part of the step's plan: it counts as ops between graphs do. Both runs of such a
         function must save the same tensors, so they take the same variant."""
-        return Call(graph, OUTSIDE, graph.least() if self.has_bytes else graph.by_itself(), sizes=dict(graph.sizes))
+        variant = graph.least(in_company=False) if self.has_bytes else graph.by_itself()
+        return Call(self._caller, graph, OUTSIDE, variant, sizes=dict(graph.sizes))
 
     def _variant(self, graph: Graph, step: Step) -> Variant:
-        position = len(step.calls)
-        so_far = [*(c.graph for c in step.calls), graph]
-        expected = [g() for g in step.expected or ()]
-        if expected == so_far == [graph] and not graph.has_others and self._plans.find(expected) is None:
+        so_far = [*step.graphs, graph]
+        expected = [g() for _, g in step.expected or ()]
+        is_alone = step.is_certain and expected == so_far == [graph]
+        if is_alone and not graph.has_others and self._plans.find(expected) is None:
             return graph.by_itself()
-        matching = self._plans.matching(so_far, expected)
-        for found in matching:
+        matching = [(p, position) for p, position in self._plans.matching(so_far, expected) if self._may_follow(p, step, expected)]
+        for found, position in matching:
+            step.followed = found
             if not self.has_bytes or holds(found.sizes[position], graph.sizes):
                 return graph.scheduled(found.schedules[position], found.sizes[position])
-        if matching and len(matching[0].graphs) == 1:
-            return self._foreseen(matching[0], graph, step)
+        if matching and len(matching[0][0].graphs) == 1:
+            return self._foreseen(matching[0][0], graph, step)
         if matching:  # for larger sizes than these, the step is recorded with the least peaks of its graphs, and then planned
             self.grows()
             return graph.least()
-        return graph.least() if self.has_bytes and step.has_others and not self.options.sync else graph.by_itself()
+        may_share = graph.has_others or step.has_others or self._may_share(self._caller)
+        return graph.least() if self.is_bounded and may_share else graph.by_itself()
+
+    def _may_follow(self, found: StepPlan, step: Step, expected: Sequence[Graph | None]) -> bool:
+        """Returns True if a step may spend the budget as a plan says: it will run no other calls than those of the plan."""
+        if not self.is_bounded:
+            return True
+        if step.followed is not None:
+            return found.graphs == step.followed.graphs
+        return step.is_certain and found.is_of(expected) or not self._awaits and self._forecast.covers(found.calls)
 
     def _foreseen(self, earlier: StepPlan, graph: Graph, step: Step) -> Variant:
         """Plans a step of one graph for larger sizes than those that were recorded. Raises CannotBeMet."""
@@ -268,7 +317,8 @@ class Steps:
             return graph.least()
         except CannotBeMet as e:
             raise CannotBeMet(f"with sizes {', '.join(f'{name}={size}' for name, size in graph.sizes.items())}, {e}") from None
-        self._plans.add(made, None, step.function)
+        self._plans.add(made, None, step.function, earlier.calls)
+        step.followed = made
         return graph.scheduled(made.schedules[0], graph.sizes)
 
     @contextlib.contextmanager
@@ -413,23 +463,48 @@ class Steps:
         if unknown and step.calls:
             self._notices.warn_once(f"no graph has an argument '{sorted(unknown)[0]}', which the option sizes names: give the names that the compiled function has")
         self._notices.listen(step)
-        graphs = step.graphs
-        sequence = tuple(weakref.ref(g) for g in graphs)
-        self._followers[self._last], self._last = sequence, sequence
+        graphs, sequence = step.graphs, step.sequence
+        self._forecast.note(sequence, compiled=step.compiles)
+        if len(graphs) > 1:
+            self._sharing.update(c.function for c in step.calls)
         grown, self._grown = self._grown, self._grown and record is None
         if not graphs or record is None or record.graphs != graphs or not grown and self._is_final(sequence):
             return
         found = self._plans.find(graphs, step.sizes)
         is_outgrown = found is None and self._plans.find(graphs) is not None
-        if found is None and len(graphs) == 1 and not graphs[0].has_others and not is_outgrown:
+        is_alone = len(graphs) == 1 and not graphs[0].has_others and not self._may_share(step.calls[0].function)
+        if found is None and is_alone and not is_outgrown:
             if record.is_measured and not self._is_kept_by(graphs[0], record):
                 self._make_plan(record, step, None)
         elif found is None:
-            self._make_plan(record, step, None)
+            self._plan_new(record, step)
+        elif not self._follows(step, found):
+            self._note_least(record, step)
         elif record.is_measured and (found.report.is_profiled or found.report.is_foreseen or not self._is_kept(found, record)):
             if found.corrections < _MOST_CORRECTIONS:
                 self._make_plan(record, step, found)
             found.is_final = True
+
+    def _follows(self, step: Step, found: StepPlan) -> bool:
+        return not self.is_bounded or step.followed is not None and step.followed.graphs == found.graphs
+
+    def _plan_new(self, record: Record, step: Step) -> None:
+        """Plans the step if it has taken too much, or if steps may follow the plan."""
+        recurs = self._forecast.next == step.sequence and self._forecast.is_certain
+        if not self.is_bounded or self._exceeds(record) or not self._awaits and (recurs or self._forecast.covers(step.sequence)):
+            self._make_plan(record, step, None)
+            self._note_least(record, step)
+
+    def _exceeds(self, record: Record) -> bool:
+        assert record.timeline is not None or not record.is_measured
+        return self.is_bounded and record.is_measured and record.timeline.peak > self.options.parsed.bytes
+
+    def _note_least(self, record: Record, step: Step) -> None:
+        """Tells of a step that took too much because it ran without a plan of its own, and that has one by now."""
+        if self._exceeds(record):
+            assert record.timeline is not None
+            why = excess.of_graphs(step, record.timeline, None, self.options)
+            self._notices.warn_once(f"{why}; until then the step had no plan of its own, and it has one from now on")
 
     def _note_compiling(self, step: Step) -> None:
         """Tells of steps that compile graphs again and again: such a step is not measured, and it is not planned as one."""
@@ -442,11 +517,11 @@ class Steps:
                 "a step is measured when it compiles nothing; TORCH_LOGS=recompiles shows why"
             )
 
-    def _is_final(self, sequence: GraphSequence | None) -> bool:
+    def _is_final(self, sequence: CallSequence | None) -> bool:
         """Returns True if a step of this sequence was measured within its plan, or nothing else can be tried."""
         if not sequence:
             return sequence is not None and self._runs_without_graphs
-        graphs = [g() for g in sequence]
+        graphs = [g() for _, g in sequence]
         found = self._plans.find(graphs)
         if found is not None:
             return found.is_final
@@ -479,7 +554,7 @@ class Steps:
         except CannotBeMet as e:
             self._notices.refuse(step, e)
             return
-        self._plans.add(made, earlier, step.function)
+        self._plans.add(made, earlier, step.function, step.sequence)
         if not self._plans.has_room(step.function):
             self._notices.warn_once(
                 f"the steps differ: {MOST_PLANS} sequences of graphs have been planned; the peak of another one may be above the budget"
@@ -502,9 +577,15 @@ class Steps:
         """Refuses the step if it was measured above its budget."""
         self._grown = False
         found = self._plans.find(step.graphs, step.sizes)
+        if found is None and len(step.calls) > 1 and not self.has_bytes:
+            return  # what a share of such a step is, its plan tells
         report = step.calls[0].graph.report if found is None else found.report
         why = excess.of_graphs(step, timeline, report, self.options)
         if why is None:
+            return
+        if self.is_bounded and len(step.calls) > 1 and not (found is not None and self._follows(step, found)) and self._may_plan(step.function):
+            self._count = 0  # the next steps are recorded
+            self._notices.warn_once(f"{why}; the step had no plan of its own, and is planned when it runs again")
             return
         budget = excess.budget_of(report, self.options)
         late = sum(c.graph.part.late_bytes for c in step.calls if c.graph.part is not None)
