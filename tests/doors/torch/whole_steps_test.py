@@ -11,7 +11,10 @@ import command  # noqa: E402
 command.with_python_of_torch()
 
 import contextlib  # noqa: E402
+import functools  # noqa: E402
 import gc  # noqa: E402
+import linecache  # noqa: E402
+import re  # noqa: E402
 import tempfile  # noqa: E402
 import threading  # noqa: E402
 import unittest  # noqa: E402
@@ -594,6 +597,173 @@ class WholeSteps(unittest.TestCase):
         self.assertLessEqual(graph.planned_peak_bytes, graph.budget_bytes)
         self.assertEqual((graph.recompute_overhead, graph.graph_breaks), (0.0, []))
         self.assertIn("outside of the graphs", str(isthmus.torch.report()))
+
+
+class BeforeTheFirstCall(unittest.TestCase):
+    """What an iteration makes before its first compiled call counts."""
+
+    def setUp(self):
+        torch.compiler.reset()
+        isthmus.torch.reset()
+        torch.manual_seed(0)
+        self.x = torch.randn(ROWS, WIDTH)
+
+    def compiled(self, function, budget):
+        return function if budget is None else torch.compile(function, backend="isthmus", options={"budget": budget})
+
+    def stem(self, budget):
+        stem, blocks = layers(3), layers(3)
+        whole = self.compiled(lambda h: blocks(h).square().mean(), budget)
+
+        def step():
+            h = stem(self.x)
+            whole(h).backward()
+            del h
+            stem.zero_grad(), blocks.zero_grad()
+
+        return step
+
+    def teacher(self, budget, *, is_compiled=False):
+        student, teacher = layers(), layers().requires_grad_(False)
+        loss_of = self.compiled(lambda x, want: (student(x) - want).square().mean(), budget)
+        forward = self.compiled(teacher, budget) if is_compiled else teacher
+
+        def step():
+            with torch.no_grad():
+                want = forward(self.x)
+            loss_of(self.x, want).backward()
+            student.zero_grad()
+
+        return step
+
+    def generator(self, budget):
+        generator, judge = layers(2), layers()
+        made, judged = self.compiled(generator, budget), self.compiled(judge, budget)
+
+        def step():
+            fake = made(self.x).detach()
+            judged(fake).mean().backward()
+            judge.zero_grad()
+
+        return step
+
+    def penalty(self, budget):
+        critic = layers()
+        judged = self.compiled(critic, budget)
+
+        def step():
+            x = (self.x / 2).requires_grad_()
+            (g,) = torch.autograd.grad(critic(x).sum(), x, create_graph=True)
+            (judged(self.x).mean() + g.square().mean()).backward()
+            critic.zero_grad()
+
+        return step
+
+    def peak(self, step, steps=5):
+        for _ in range(steps):
+            step()
+        return isthmus.torch.measured_peak(step)
+
+    def test_it_is_counted_and_told(self):
+        compiled_teacher = functools.partial(self.teacher, is_compiled=True)
+        for make, holder, share in (
+            (self.stem, "h", 0.9),
+            (self.teacher, "want", 0.9),
+            (compiled_teacher, "want", 0.9),
+            (self.generator, "fake", 0.8),
+            (self.penalty, "g", 0.97),
+        ):
+            with self.subTest(holder=holder, make=make):
+                self.setUp()
+                plain = self.peak(make(None), 1)
+                budget = int(share * plain)
+                self.assertLessEqual(self.peak(make(budget)), budget)
+                told = isthmus.torch.report().steps[-1].outside
+                self.assertRegex("; ".join(told), rf"made before the first compiled call \(.*whole_steps_test.py:\d+\), held by `{holder}` \(.*whole_steps_test.py:\d+\)")
+
+    def test_what_leaves_no_room_is_refused_by_its_line(self):
+        with self.assertRaisesRegex(isthmus.CannotBeMet, r"made before the first compiled call .*, held by `h` \(.*:(\d+)\)") as caught:
+            self.peak(self.stem(ROWS * WIDTH * 4 * 5))
+        line = int(re.search(r"held by `h` \(.*?:(\d+)\)", str(caught.exception)).group(1))
+        self.assertIn("h = stem(self.x)", linecache.getline(__file__, line))
+
+    def test_inputs_are_not(self):
+        model = layers()
+        loss_of = self.compiled(lambda x, rows: model(x[rows]).square().mean(), 8 << 20)
+        loader = torch.utils.data.DataLoader([torch.randn(WIDTH) for _ in range(ROWS)], batch_size=ROWS)
+        for _ in range(4):
+            for x in loader:
+                loss_of(x, torch.randperm(ROWS)).backward()
+                model.zero_grad()
+        report = isthmus.torch.report()
+        self.assertEqual(report.steps, ())
+        self.assertIsNotNone(report.graphs[0].measured_peak_bytes)
+
+    def test_what_a_later_step_needs_more_is_counted_once(self):
+        model = layers()
+        whole = self.compiled(model, 14 * ROWS * WIDTH * 4)
+        steps = 0
+
+        def step():
+            nonlocal steps
+            steps += 1
+            out = whole(self.x)
+            more = torch.empty(4 * ROWS * WIDTH) if steps > 2 else None
+            out.square().mean().backward()
+            del more
+            model.zero_grad()
+
+        self.assertLessEqual(self.peak(step), 14 * ROWS * WIDTH * 4)
+
+    def test_more_than_ever_before_is_measured_again(self):
+        for is_once in (True, False):
+            with self.subTest(is_once=is_once), warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                self.setUp()
+                model, budget = layers(), 8 * ROWS * WIDTH * 4
+                whole = self.compiled(lambda x: model(x).square().mean(), budget)
+                refused = False
+                for k in range(11):
+                    kept = torch.empty(budget // 4) if k == 8 or k > 8 and not is_once else None
+                    try:
+                        whole(self.x).backward()
+                    except isthmus.CannotBeMet:
+                        refused = True
+                        break
+                    model.zero_grad()
+                    del kept
+                self.assertNotEqual(refused, is_once)
+                self.assertEqual(sum("earlier steps began with less" in str(w.message) for w in caught), 1)
+
+    def test_graphs_of_earlier_iterations_are_told(self):
+        for is_kept in (True, False):
+            with self.subTest(is_kept=is_kept), warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                self.setUp()
+                model, kept = layers(), []
+                whole = self.compiled(lambda x: model(x).square().mean(), "70%")
+                for _ in range(4):
+                    loss = whole(self.x)
+                    loss.backward(retain_graph=is_kept)
+                    kept[:] = [loss]
+                    del loss
+                    model.zero_grad()
+                said = [str(w.message) for w in caught if "graphs of earlier" in str(w.message)]
+                self.assertEqual(len(said), is_kept, said)
+                self.assertEqual([holder.partition(" (")[0] for holder, _ in isthmus.torch.report().retained], ["`kept[...]`"] if is_kept else [])
+
+    def test_a_measured_peak_above_the_budget_is_told(self):
+        model, budget = layers(), 4 << 20
+        whole = self.compiled(lambda x: model(x).square().mean(), budget)
+
+        def step(size=0):
+            torch.empty(size, dtype=torch.uint8)  # it comes and goes
+            whole(self.x).backward()
+            model.zero_grad()
+
+        self.assertLessEqual(self.peak(step), budget)
+        with self.assertWarnsRegex(UserWarning, "the iteration is above its budget: it takes"):
+            self.assertGreater(isthmus.torch.measured_peak(lambda: step(budget + 1)), budget)
 
 
 if __name__ == "__main__":

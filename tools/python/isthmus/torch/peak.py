@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
 
 from . import hooks
+from .amounts import in_mib
+from .steps import registry
 
 Result = TypeVar("Result")
 
 
 def measured_peak(step: Callable[[], Any], device: str | torch.device = "cpu") -> int:
-    """Runs the step once and returns its peak: the largest number of live bytes of tensors, minus those at its start.
+    """Runs an iteration once and returns its peak.
 
+    The peak of an iteration is the largest number of live bytes of the tensors that it has made: all since its begin, without what was there at that
+    time (parameters, inputs, the optimizer's state). `report()` has the same. A warning tells if it is above the budget that the iteration ran with.
+
+    step: the iteration, from the end of the backward before it to the end of its own. An optimizer's step in it counts too, and is in no plan.
     On the CPU it counts the allocations that PyTorch's profiler records; on a GPU it reads the allocator's counter of requested bytes.
     Run one or two steps before this one, so that nothing is compiled during it.
     """
+    registry.forget()
+    with registry.most_allowed() as most:
+        peak = _peak(step, device)
+    if most and peak > max(most):
+        warnings.warn(
+            f"the iteration is above its budget: it takes {peak} bytes ({in_mib(peak)}) where {max(most)} bytes ({in_mib(max(most))}) are allowed. What no "
+            "measured step had is outside of the compiled calls: before the first, where tensors come and go, or after the last backward",
+            stacklevel=2,
+        )
+    return peak
+
+
+def _peak(step: Callable[[], Any], device: str | torch.device) -> int:
     if torch.device(device).type == "cpu":
         timeline = hooks.Timeline.begun(will_end=True)
         if timeline is not None:

@@ -1,6 +1,7 @@
-"""Finds what PyTorch holds of a device between two steps, and says what it is: parameters, buffers, gradients, optimizers' state, and the rest.
+"""Finds what PyTorch holds of a device, and says what it is: parameters, buffers, gradients, optimizers' state, and the rest.
 
-A GPU's allocator knows its live bytes. The CPU's does not, so there all tensors that Python knows of are counted.
+Tensors are those of which Python knows, and those that autograd's graphs keep for a backward. A GPU's allocator also knows its live bytes. The
+CPU's does not, so there these tensors are all that is counted.
 """
 
 from __future__ import annotations
@@ -33,12 +34,62 @@ class Live:
         return sum(self.of_kind.values()) + self.other_bytes
 
 
+@dataclass(frozen=True)
+class Storage:
+    """The bytes of one or more tensors. It keeps none of them alive."""
+
+    ref: hooks.StorageWeakRef
+    address: int
+    """Where its memory begins."""
+    bytes: int
+    is_kept: bool = False
+    """True: autograd's graphs keep it for a backward, and no tensor without a graph has it."""
+    is_input: bool = False
+    """True: it is of a batch that a DataLoader has handed out, or holds whole numbers, or PyTorch's allocator has not made it."""
+
+
+Storages = dict[int, Storage]
+"""Storages by `hooks.storage_id`, which is unique as long as the storage is watched."""
+
+
 def found_on(
     device: torch.device, given: Iterable[torch.optim.Optimizer] = ()
 ) -> tuple[Live, list[torch.optim.Optimizer], list[torch.Tensor]]:
     """Returns what is live on a device, the optimizers of the program, and the parameters on the device that may get gradients. given: optimizers
     that the user has named."""
     gc.collect()  # tensors in dead cycles are no part of the next step
+    groups, tensors, optimizers = _groups(device, given)
+    known: Storages = {}
+    of_kind = {kind: _added(group, device, known) for kind, group in zip(KINDS, groups, strict=True)}
+    if device.type == "cuda":
+        others = max(0, hooks.live_on_gpu(device) - sum(of_kind.values()))
+    else:
+        others = _added_others(tensors, device, known)
+    return Live(of_kind, others), optimizers, [t for t in groups[0] if t.requires_grad and _is_counted(t, device)]
+
+
+def storages_on(device: torch.device) -> Storages:
+    """Returns all storages on a device."""
+    found: Storages = {}
+    _added_others([o for o in gc.get_objects() if issubclass(type(o), torch.Tensor)], device, found)
+    return found
+
+
+def others_on(device: torch.device) -> Storages:
+    """Returns the storages on a device that are of no kind. Here a leaf that needs a gradient is of a kind only if it is an `nn.Parameter`."""
+    (leaves, *groups), tensors, _ = _groups(device)
+    found: Storages = {}
+    for group in ([t for t in leaves if isinstance(t, torch.nn.Parameter)], *groups):
+        _added(group, device, found)
+    kinds = set(found)
+    _added_others(tensors, device, found)
+    return {key: storage for key, storage in found.items() if key not in kinds}
+
+
+def _groups(
+    device: torch.device, given: Iterable[torch.optim.Optimizer] = ()
+) -> tuple[tuple[list[Any], ...], list[torch.Tensor], list[torch.optim.Optimizer]]:
+    """Returns the tensors of each of `KINDS`, all tensors of which Python knows, and the optimizers of the program."""
     objects = gc.get_objects()
     tensors = [o for o in objects if issubclass(type(o), torch.Tensor)]
     trained = [t for t in tensors if hooks.is_leaf_of_program(t) and t.device == device]
@@ -46,33 +97,39 @@ def found_on(
     del objects
     optimizers = list({id(o): o for o in (*given, *living())}.values())
     states = [t for o in optimizers for t in pytree.tree_leaves(dict(o.state)) if isinstance(t, torch.Tensor)]
-    known: set[int] = set()
     frozen = [t for t in tensors if type(t) is torch.nn.Parameter and not t.requires_grad]
     # `grad` is a tensor of which Python may not know until it is asked for.
-    groups = ([*trained, *frozen], buffers, [t.grad for t in trained], states)
-    of_kind = {kind: _counted(group, device, known) for kind, group in zip(KINDS, groups, strict=True)}
-    everything = hooks.live_on_gpu(device) if device.type == "cuda" else sum(of_kind.values()) + _counted(tensors, device, known)
-    others = max(0, everything - sum(of_kind.values()))
-    return Live(of_kind, others), optimizers, [t for t in trained if _is_counted(t, device)]
+    return ([*trained, *frozen], buffers, [t.grad for t in trained], states), tensors, optimizers
 
 
-def _counted(tensors: Iterable[Any], device: torch.device, known: set[int]) -> int:
-    """Returns the bytes of the storages on a device that are not known yet, and adds them to the known ones."""
+def _added(tensors: Iterable[Any], device: torch.device, known: Storages, *, are_kept: bool = False) -> int:
+    """Adds the storages on a device that are not known yet to the known ones, and returns their bytes."""
     total = 0
     for t in _plain(tensors):
         if _is_counted(t, device):
-            storage = t.untyped_storage()
-            if storage._cdata not in known:
-                known.add(storage._cdata)
-                total += allocated(storage.nbytes(), device)
+            key, storage = hooks.storage_id(t), t.untyped_storage()
+            if key not in known:
+                size = allocated(storage.nbytes(), device)
+                known[key] = Storage(hooks.StorageWeakRef(storage), storage.data_ptr(), size, are_kept, not are_kept and _is_input(t))
+                total += size
     return total
+
+
+def _added_others(tensors: list[torch.Tensor], device: torch.device, known: Storages) -> int:
+    """Does the same for tensors of which Python knows, and for what the graphs of these tensors keep."""
+    plain = [t for t in tensors if hooks.graph_of(t) is None]
+    return (
+        _added(plain, device, known)
+        + _added(hooks.kept_by_graphs(tensors), device, known, are_kept=True)
+        + _added(tensors, device, known)
+    )
 
 
 def inputs_among(arguments: Iterable[Any], device: torch.device) -> int:
     """Returns the bytes of a call's arguments that are neither parameters nor buffers."""
     given = [a for a in arguments if isinstance(a, torch.Tensor)]
     held = {id(b) for o in gc.get_objects() if issubclass(type(o), torch.nn.Module) for b in o.__dict__.get("_buffers", {}).values()}
-    return _counted([a for a in given if not isinstance(a, torch.nn.Parameter) and id(a) not in held], device, set())
+    return _added([a for a in given if not isinstance(a, torch.nn.Parameter) and id(a) not in held], device, {})
 
 
 def _plain(tensors: Iterable[Any]) -> Iterator[torch.Tensor]:
@@ -84,6 +141,11 @@ def _plain(tensors: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield from (t._indices(), t._values())
         elif t.layout is torch.strided:
             yield t
+
+
+def _is_input(t: torch.Tensor) -> bool:
+    is_whole = not t.dtype.is_floating_point and not t.dtype.is_complex
+    return is_whole or not t.untyped_storage().resizable() or hooks.is_batch(t)
 
 
 def _is_counted(t: torch.Tensor, device: torch.device) -> bool:

@@ -29,7 +29,7 @@ from torch.utils.checkpoint import _StopRecomputationError as EndOfRecomputation
 from torch.utils.flop_counter import flop_registry  # noqa: E402
 
 from .allocations import Allocations, allocations_on_cpu, outside_of_tracing, unprofiled  # noqa: E402
-from .autograd import is_in_backward, is_in_checkpoint, keeps_graph, kept_by, leaf_of, node_of_call, nodes_between  # noqa: E402
+from .autograd import graph_of, is_in_backward, is_in_checkpoint, keeps_graph, kept_by, kept_by_graphs, leaf_of, node_of_call, nodes_between  # noqa: E402
 from .calls import around_backwards, around_calls, uncompiled  # noqa: E402
 from .compilers import Boxed, Watch, aot_eager, compile_with_inductor, lays_out_convolutions, register  # noqa: E402
 from .graphs import (
@@ -46,13 +46,14 @@ from .graphs import (
     without_code,
 )
 from .joining import joined  # noqa: E402
+from .loading import is_batch  # noqa: E402
 from .optimizers import has_optimizer_in_backward, is_leaf_of_program, is_traced, live_on_gpu, without_hooks_of_optimizers  # noqa: E402
 from .overlaps import refuse_overlapping_writes  # noqa: E402
 from .pipelines import around_pipelines, running_pipeline  # noqa: E402
 from .ranks import buckets_follow, drops_late, is_under_ddp, store_of_ranks  # noqa: E402
 from .regions import Region, break_after, compilation, hints_of, is_tried_out, ranges_of, takes_gradients  # noqa: E402
 from .symbols import has_backed_sizes, most_of, most_within, note_bounds, sized, taking_sizes, value_of  # noqa: E402
-from .timelines import Timeline, TimelineOnGpu, end_profile_if_over, timeline  # noqa: E402
+from .timelines import Older, Timeline, TimelineOnGpu, end_profile_if_over, timeline  # noqa: E402
 from .tracing import Traced, fake_mode, joint_graph  # noqa: E402
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "CheckpointPolicy",
     "CustomPartitionerFn",
     "EndOfRecomputation",
+    "Older",
     "Region",
     "StorageWeakRef",
     "Timeline",
@@ -78,10 +80,12 @@ __all__ = [
     "end_profile_if_over",
     "fake_mode",
     "flop_registry",
+    "graph_of",
     "has_backed_sizes",
     "has_optimizer_in_backward",
     "hints_of",
     "inputs_of",
+    "is_batch",
     "is_fusible",
     "is_in_backward",
     "is_in_checkpoint",
@@ -96,6 +100,7 @@ __all__ = [
     "keep_apart",
     "keep_in_memory",
     "kept_by",
+    "kept_by_graphs",
     "lays_out_convolutions",
     "leaf_of",
     "live_on_gpu",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -27,11 +27,30 @@ _SEEN = "_isthmus_seen"
 
 def nodes_between(results: Any) -> Iterator[Any]:
     """Yields the autograd nodes of the ops between the compiled graphs and these tensors, which the ops computed."""
-    stack = [t.grad_fn for t in results if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+    return _nodes(results, lambda node: hasattr(node, _SEEN))
+
+
+def graph_of(value: Any) -> Any:
+    """Returns the autograd node that made a tensor; None for a leaf, and for what is no tensor."""
+    try:
+        return value.grad_fn if isinstance(value, torch.Tensor) else None
+    except RuntimeError:  # a view that was written into in a way for which there is no gradient
+        return None
+
+
+def kept_by_graphs(tensors: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Yields the tensors that autograd's graphs keep for the backwards of these tensors."""
+    for node in _nodes(tensors, lambda node: False):
+        yield from kept_by(node)
+
+
+def _nodes(results: Iterable[Any], is_end: Callable[[Any], bool]) -> Iterator[Any]:
+    """Yields the autograd nodes from which these tensors come, up to those at which the search ends."""
+    stack = [node for node in map(graph_of, results) if node is not None]
     visited = set(stack)
     while stack:
         node = stack.pop()
-        if hasattr(node, _SEEN):
+        if is_end(node):
             continue
         yield node
         for before, _ in node.next_functions:
@@ -44,7 +63,10 @@ def kept_by(node: Any) -> Iterator[torch.Tensor]:
     """Yields the tensors that an op saves for its backward, except those that saved-tensor hooks have packed."""
     for name in dir(node):
         if name.startswith("_raw_saved_"):
-            saved = getattr(node, name)
+            try:
+                saved = getattr(node, name)
+            except RuntimeError:  # its backward has run
+                continue
             for each in saved if isinstance(saved, (list, tuple)) else (saved,):
                 is_plain = isinstance(each, torch._C._autograd.SavedTensor) and each.unpack_hook is None
                 if is_plain and isinstance(each.data, torch.Tensor):

@@ -18,8 +18,19 @@ from torch._C._profiler import _EventType
 from .allocations import allocator_of_all_threads, is_profiling, settings_for_memory, silent_profiler, without_garbage_collection
 
 
+@dataclass(frozen=True)
+class Older:
+    """A storage that was there when a timeline began, and that counts as if it had been made within it."""
+
+    address: int
+    bytes: int
+    holder: str = ""
+    """The variable of the program that holds it; "": none is known."""
+
+
 class Timeline:
-    """The live bytes of tensors on a CPU while a step runs, from its begin to its end. Bytes that were live at its begin are not counted.
+    """The live bytes of tensors on a CPU while a step runs, from its begin to its end. Bytes that were live at its begin are not counted, except
+    those of the older storages that it is told of.
 
     Timelines may overlap; what each has seen is known when the first one ends. They need PyTorch's profiler, of which there is one, so if the
     program begins to profile, timelines give up.
@@ -34,6 +45,9 @@ class Timeline:
         """The largest number of live bytes before the first mark."""
         self.largest: list[tuple[str, int]] = []
         """The outermost op that had made most of what was live at the peak before the first mark, and the bytes; then the same for each mark."""
+        self.older: Sequence[Older] = ()
+        self.older_levels: list[int] = []
+        """The live bytes of older storages at each mark."""
         self.is_whole = False
         """True: it has ended, and has seen all from its begin to its end."""
         self._session: _Session | None = None
@@ -42,13 +56,13 @@ class Timeline:
         self._has_ended = self._will_end = self.is_given_up = False
 
     @classmethod
-    def begun(cls, *, will_end: bool = False) -> Timeline | None:
+    def begun(cls, older: Sequence[Older] = (), *, will_end: bool = False) -> Timeline | None:
         """Returns a timeline that begins now; None: the program profiles itself. will_end: somebody ends it for certain, which is not known of steps."""
         session = _Session.opened()
         if session is None:
             return None
         made = cls()
-        made._session, made._will_end = session, will_end
+        made._session, made._will_end, made.older = session, will_end, older
         session.timelines.append(made)
         made.mark()
         return made
@@ -85,7 +99,7 @@ class Timeline:
     def read(self, events: Sequence[_Event]) -> None:
         """Reads the events of a session, in their order."""
         self._session = None
-        reader = _Reader()
+        reader = _Reader(self.older)
         marks = 0
         for event in events:
             if event.timeline == id(self):
@@ -97,6 +111,7 @@ class Timeline:
         if self._has_ended and marks == self._marks:
             self.levels, self.is_whole, self.largest = reader.levels, True, reader.largest
             self.first_peak, *self.peaks = reader.peaks
+            self.older_levels = reader.older_levels
             self._then()
 
 
@@ -117,25 +132,27 @@ class _Event:
 
 
 class _Reader:
-    """Follows the live bytes of tensors that are younger than the timeline.
+    """Follows the live bytes of tensors that are younger than the timeline, and of the older ones that count.
 
     The profiler does not see every thread. A thread of Gloo drops a tensor some time after the wait for its collective, and if its reference is
     the last one, no event tells of it. Then the allocator's own number falls by more than the events say. If that number rises by more, other
     threads make tensors of their own, which are not the step's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, older: Sequence[Older]) -> None:
+        self._older = {each.address: each.bytes for each in older}
+        self._level = self._younger = sum(self._older.values())  # the live bytes, and as far as events tell
         self.levels: list[int] = []
-        self.peaks = [0]
+        self.older_levels: list[int] = []
+        self.peaks = [self._level]
         self.largest = [("", 0)]
-        self._level = 0
-        self._younger = 0  # the live bytes, as far as events tell
         self._allocated: int | None = None  # what the allocator's number would be if events told everything; None: no event yet
-        self._made_by: dict[int, tuple[str, int]] = {}  # by address, the outermost op that made it, and the bytes
+        self._made_by = {address: ("", size) for address, size in self._older.items()}  # by address, the outermost op that made it, and the bytes
         self._made: dict[str, int] = {}  # by outermost op, the live bytes that it has made since the last mark
 
     def mark(self) -> None:
         self.levels.append(self._level)
+        self.older_levels.append(sum(self._older.values()))
         self.peaks.append(self._level)
         self.largest.append(("", 0))
         self._made = {}
@@ -143,6 +160,7 @@ class _Reader:
     def allocate(self, event: _Event) -> None:
         self._allocated = event.allocated if self._allocated is None else self._allocated + event.bytes
         known = self._made_by.pop(event.address, None)  # it is made anew if it was freed unseen
+        self._older.pop(event.address, None)
         if known is not None and known[0] in self._made:
             self._made[known[0]] -= known[1]
         if event.bytes > 0:
@@ -269,13 +287,15 @@ class TimelineOnGpu:
 
     is_of_another_thread = False
 
-    def __init__(self) -> None:
+    def __init__(self, older: Sequence[Older] = ()) -> None:
         self.levels: list[int] = []
         self.peaks: list[int] = []
         self.first_peak = 0
         self.largest: list[tuple[str, int]] = [("", 0)]
+        self.older = older
+        self.older_levels: list[int] = []
         self.is_whole = self._has_ended = False
-        self._begin = self._current()
+        self._begin = self._current() - sum(each.bytes for each in older)
         torch.cuda.reset_peak_memory_stats()
 
     @property
@@ -314,8 +334,8 @@ def end_profile_if_over() -> None:
     _Session.end_if_over()
 
 
-def timeline() -> Timeline | TimelineOnGpu | None:
+def timeline(older: Sequence[Older] = ()) -> Timeline | TimelineOnGpu | None:
     """Begins a timeline of the device that the program uses. Returns None if the program profiles itself on a CPU."""
     if torch.cuda.is_initialized() and torch.cuda.memory_allocated():
-        return TimelineOnGpu()
-    return Timeline.begun()
+        return TimelineOnGpu(older)
+    return Timeline.begun(older)

@@ -51,7 +51,11 @@ class Forecast:
     @property
     def next(self) -> CallSequence | None:
         """The sequence that followed the last time after that of the step before; None: not known."""
-        return self._followers.get(self._last)
+        return self.after(self._last)
+
+    def after(self, sequence: CallSequence | None) -> CallSequence | None:
+        """Returns the sequence that followed the last time after this one; None: not known."""
+        return self._followers.get(sequence)
 
     @property
     def is_certain(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import CannotBeMet
 from ..options import Options
 from ..ranks.refusals import Refusals
-from . import outside
+from . import program
 from .step import Step
 
 
@@ -66,5 +66,5 @@ class Notices:
         kind = text.partition(":")[0]
         if kind not in self._warned:
             self._warned.add(kind)
-            file, line = outside.place_of_program() or ("isthmus", "0")
+            file, _, line = (program.place() or "isthmus:0").rpartition(":")
             warnings.warn_explicit(text, UserWarning, file, int(line))

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import torch
-
 from .. import hooks
 from ..reports import in_mib
+from . import program
+from .made import by_holder
 from .step_plan import StepProblem
 
 _MOST_PLACES = 3
 _LEAST_SHARE = 0.02
 _LEAST_BYTES = 4096
 """Bytes below this share of the largest, or below that number, are not told."""
-_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_NOT_OF_THE_PROGRAM = (contextlib.__file__, os.path.dirname(torch.__file__) + os.sep, _OURS + os.sep)
 
 
 class Places:
@@ -33,18 +28,10 @@ class Places:
         self.backward_at = ""
 
     def begin(self) -> None:
-        self.called_at = ":".join(place_of_program())
+        self.called_at = program.place()
 
     def backward(self) -> None:
-        self.backward_at = ":".join(place_of_program())
-
-
-def place_of_program() -> tuple[str, ...]:
-    """Returns the file and the line of the program that is being run; nothing if none of its lines is."""
-    frame = sys._getframe(1)
-    while frame is not None and (frame.f_code.co_filename.startswith(_NOT_OF_THE_PROGRAM) or frame.f_code.co_filename.startswith("<")):
-        frame = frame.f_back  # type: ignore[assignment]
-    return (frame.f_code.co_filename, str(frame.f_lineno)) if frame is not None else ()
+        self.backward_at = program.place()
 
 
 def described(step: StepProblem, places: Places) -> Iterator[str]:
@@ -53,15 +40,23 @@ def described(step: StepProblem, places: Places) -> Iterator[str]:
     if timeline is None or not record.is_measured:
         return
     outside, found = step.outside, Counter[str]()  # the most bytes of each place, where a graph is called several times
-    if outside.first:
-        found[f"before the first graph{_at(places.called_at)}{_by(timeline.largest[0])}"] = outside.first
+    earlier = by_holder(timeline.older)
+    for holder, size in earlier.items():
+        found[_made_before(holder, places)] = size
+    if outside.first > sum(earlier.values()):
+        found[f"within the compiled function before its first graph{_at(places.called_at)}{_by(timeline.largest[0])}"] = outside.first - sum(earlier.values())
     for k in range(record.measured_segments):
-        size = outside.beside[k] + outside.after[k]
+        size = max(0, outside.beside[k] - timeline.older_levels[2 * k]) + outside.after[k]
         found |= Counter({f"{_where(step, k, places)}{_by(timeline.largest[2 * k + 2])}": size})
     least = max(_LEAST_SHARE * max(found.values(), default=0), _LEAST_BYTES)
     for text, size in found.most_common(_MOST_PLACES):
         if size >= least:
             yield f"{in_mib(size)} {text}"
+
+
+def _made_before(holder: str, places: Places) -> str:
+    held = f", held by {holder}" if holder else ""
+    return f"made before the first compiled call{_at(places.called_at)}{held}"
 
 
 def _where(step: StepProblem, segment: int, places: Places) -> str:
@@ -90,9 +85,10 @@ def _remedy(told: Sequence[str]) -> str:
 
 
 def of_timeline(timeline: hooks.Timeline | hooks.TimelineOnGpu, places: Places) -> str:
-    """Returns where the step was called, and the op that made most of its peak."""
+    """Returns where the step was called, the op that made most of its peak, and what was made before."""
     peaks = [timeline.first_peak, *timeline.peaks]
-    return f"in the step{_at(places.called_at)}{_by(timeline.largest[peaks.index(max(peaks))])}".strip()
+    earlier = (f"; {in_mib(size)} were {_made_before(holder, places)}" for holder, size in by_holder(timeline.older).most_common(_MOST_PLACES))
+    return f"in the step{_at(places.called_at)}{_by(timeline.largest[peaks.index(max(peaks))])}{''.join(earlier)}".strip()
 
 
 def uncompiled(places: Places) -> str:

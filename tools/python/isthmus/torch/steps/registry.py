@@ -58,9 +58,30 @@ def _around_pipeline(pipeline: Any) -> Iterator[None]:
 hooks.around_pipelines(_around_pipeline)
 
 
+def forget() -> None:
+    """Ends what is being measured, as of a step whose backward may still run again."""
+    for steps in list(_of_options.values()):
+        steps.forget()
+    hooks.end_profile_if_over()
+
+
+@contextlib.contextmanager
+def most_allowed() -> Iterator[list[int]]:
+    """Yields a list that at the end of the block has the bytes that each of the steps may take that have run in it, as far as they are limited."""
+    most: list[int] = []
+    before = {id(steps): steps.last for steps in _of_options.values()}
+    yield most
+    for steps in list(_of_options.values()):
+        if steps.last is not None and steps.last is not before.get(id(steps)):
+            allowed = steps.allowed_bytes
+            if allowed is None:
+                most[:] = []
+                return
+            most.append(allowed)
+
+
 def reset() -> None:
     """Forgets all plans and reports, and ends what is being measured. To compile the graphs again, also call `torch.compiler.reset()`."""
     reports.reset()
-    for steps in list(_of_options.values()):
-        steps.forget()
+    forget()
     _of_options.clear()

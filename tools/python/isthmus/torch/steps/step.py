@@ -55,6 +55,8 @@ class Step:
     to_watch: bool = False
     """It is to be measured from its first graph on, and, if `to_record`, to be recorded."""
     to_record: bool = False
+    is_again: bool = False
+    """It is measured because the step before it began with more than any before."""
     had_backward: bool = False
     has_only_effects: bool | None = None
     """The graphs that have run need no gradient and have no results; None: none has run."""

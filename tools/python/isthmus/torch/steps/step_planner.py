@@ -104,8 +104,7 @@ def planned(
     """Plans a recorded step, and compiles its graphs by that plan. Raises CannotBeMet. ran: the schedules that the recorded step ran. sizes: for each
     call, its symbolic sizes. earlier: the
     plan that the step had, if its measured peak was above it. warn: tells the user what is not kept, if not strict."""
-    above = 0 if earlier is None else max(0, (earlier.report.measured_peak_bytes or 0) - earlier.report.planned_peak_bytes)
-    plan = _Planning(record, ran, sizes, options, places, above, warn)
+    plan = _Planning(record, ran, sizes, options, places, warn)
     # Gradients of earlier backwards are counted where that can be: they are older than the step. A total has them off already.
     lefts = (True, False) if any(record.left) and options.total is None else (False,)
     for left in lefts:
@@ -124,7 +123,7 @@ def foreseen(earlier: StepPlan, sizes: Mapping[str, int], options: Options, plac
     """Plans a step of one graph for larger sizes than any that was recorded, before it runs. What lies outside of the graph is assumed to grow in
     proportion to each size. Raises CannotBeMet."""
     factor = math.prod(max(1.0, size / max(1, earlier.sizes[0].get(name, size))) for name, size in sizes.items())
-    plan = _Planning(replace(earlier.record.scaled(factor), graphs=[g() for g in earlier.graphs]), earlier.ran, [sizes], options, places, 0, warn)
+    plan = _Planning(replace(earlier.record.scaled(factor), graphs=[g() for g in earlier.graphs]), earlier.ran, [sizes], options, places, warn)
     plan.outside = earlier.outside.scaled(factor)
     return plan.run(with_left=False)
 
@@ -140,12 +139,10 @@ class _Planning:
         sizes: Sequence[Mapping[str, int]],
         options: Options,
         places: outside.Places,
-        above_bytes: int,
         warn: Callable[[str], None],
     ) -> None:
-        """above_bytes: what the last measured step took above its plan: it is part of what the step takes, and it comes off the budget."""
         self.record, self.ran, self.sizes, self.options = record, ran, sizes, options
-        self.places, self.above_bytes, self.warn = places, above_bytes, warn
+        self.places, self.warn = places, warn
         self.graphs: list[Any] = record.graphs
 
     def run(self, *, with_left: bool) -> StepPlan:
@@ -157,8 +154,8 @@ class _Planning:
         elif len(schedules) == len(self.ran):
             step = step.with_outside(schedules, with_left=with_left)
         whole = StepProblem(self.record, [p.whole or p for p in step.parts], step.outside) if any(p.whole for p in step.parts) else step
-        baseline = whole.in_order().figures.peak_bytes + self.above_bytes
-        program = whole.joined([p.as_it_runs for p in whole.parts]).figures.peak_bytes + self.above_bytes
+        baseline = whole.in_order().figures.peak_bytes
+        program = whole.joined([p.as_it_runs for p in whole.parts]).figures.peak_bytes
         cost_of_chunks = step.cost / whole.cost if whole.cost else 1.0
         wanted, share_of = self.options.parsed, baseline if self.options.is_of_graph else program
         asked = wanted.bytes if wanted.share is None else int(wanted.share * share_of)
@@ -166,7 +163,7 @@ class _Planning:
         found_peaks: list[int] = []
         while True:
             is_last = len(found_peaks) == MOST_REPLANS
-            budget = "min" if asked is None or is_last else max(0, asked - self.above_bytes)
+            budget = "min" if asked is None or is_last else asked
             plan = self._planned(step, budget, share_of, may_refuse=not with_left)
             schedules = step.divide(plan.schedule)
             planning += time.perf_counter() - start
@@ -207,11 +204,11 @@ class _Planning:
 
     def _least(self, step: StepProblem, cost_of_chunks: float) -> Least:
         step = StepProblem(replace(self.record, graphs=[]), step.parts, step.outside)
-        options, beside = self.options, self.above_bytes
+        options = self.options
 
         def planned() -> tuple[int, float]:
             figures = step.plan("min", options.plan).figures
-            return figures.peak_bytes + beside, (1 + figures.recompute_overhead) * cost_of_chunks - 1
+            return figures.peak_bytes, (1 + figures.recompute_overhead) * cost_of_chunks - 1
 
         return Least(planned)
 
@@ -244,7 +241,7 @@ class _Planning:
                 raise
             if any(step.excess):  # the plan with which inductor's code is expected to take the least memory
                 return step.joined(step.divide(e.plan.schedule))
-            least = (e.plan.figures.smallest_peak_bytes or e.plan.figures.peak_bytes) + self.above_bytes
+            least = min(e.plan.figures.smallest_peak_bytes or e.plan.figures.peak_bytes, own.figures.peak_bytes)
             graphs = f"{len(step.parts)} graphs" if len(step.parts) > 1 else "one graph"
             why = (
                 f"a {self.options.asked} cannot be met: the step runs {graphs}, and the least peak that was found for all of it "

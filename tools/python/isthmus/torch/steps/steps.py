@@ -2,10 +2,10 @@
 
 A step begins when a function that torch.compile returned is called, and ends with the last backward before the next such call, when no forward
 waits for its backward. The second and the third step, and from then on fewer and fewer, are measured: all bytes of tensors from the begin to
-the end, also those that no graph of ours makes. The second one is recorded too. If it runs several graphs, or if there is more in it than the
-plan of its only graph says, it gets a plan of its own before the third. Until then each graph is planned by itself; if the budget is in bytes
-and other graphs may share it, the graph gets its least peak. So does each graph of a step of which it is not known which other graphs it will run: see
-`forecast`.
+the end, also those that no graph of ours makes, and those that the program has made since the end of the step before. The second one is recorded
+too. If it runs several graphs, or if there is more in it than the plan of its only graph says, it gets a plan of its own before the third. Until
+then each graph is planned by itself; if the budget is in bytes and other graphs may share it, the graph gets its least peak. So does each graph of
+a step of which it is not known which other graphs it will run: see `forecast`.
 
 A step of a pipeline of torch.distributed is one step, with the forwards and the backwards of all its micro-batches: from the begin of the
 schedule's step to its end.
@@ -30,6 +30,7 @@ from ..options import Options
 from ..plans.by_size import holds
 from . import excess, outside, step_planner
 from .forecast import Forecast
+from .made import Iteration, Made
 from .notices import Notices
 from .plan_table import MOST_PLANS, PlanTable
 from .recording import Record, Recorder
@@ -46,6 +47,8 @@ _MOST_AWAITED = 64
 """So many steps, and a function that was not called in them is no part of a step."""
 _MOST_RECORDED = 16
 """So many steps that run other graphs than was foreseen are recorded, before fewer and fewer of them are."""
+_MOST_TOLD = 3
+"""The most variables that are told to hold graphs of earlier iterations."""
 _MOST_ENTRIES = 64
 """A step with more calls than these, of which none has a backward, is no training step."""
 
@@ -68,6 +71,9 @@ class Steps:
         self._ended = 0  # steps in all
         self._notices = Notices(options)
         self._plans = PlanTable(has_bytes=self.has_bytes)
+        self._iteration: Iteration | None = None
+        """The begin of the iteration that runs, if its step is to be measured."""
+        self._again = False  # the next step is measured and recorded, because the last one began with more than any before
         self._arguments: Sequence[Any] = ()  # arguments of the graph whose forward begins
         self._grown = False
         self._names: set[str] = set()
@@ -117,6 +123,24 @@ class Steps:
             self._awaited.add(function)
             self._awaited_until = self._ended + _MOST_AWAITED
 
+    @property
+    def last(self) -> Step | None:
+        """The step that runs, or that ran last."""
+        return self._step
+
+    @property
+    def allowed_bytes(self) -> int | None:
+        """The most that the last step, or another one of its iteration, may take; None: it is not limited, or not known, as in a step that compiles graphs."""
+        step = self._step
+        if step is None or not step.calls or step.compiles or self.options.total is not None:
+            return None
+        if self.has_bytes:
+            return self.options.parsed.bytes
+        told = reports.report()
+        if (self.options.parsed.share or 1) >= 1:  # all that the step takes, which may differ a little from step to step
+            return None
+        return max((r.budget_bytes for r in (*told.steps, *told.graphs) if r.budget_bytes is not None), default=None)
+
     def compiles(self) -> None:
         self._notices.forget()
         self._plans.drop_dead()
@@ -159,7 +183,7 @@ class Steps:
         if self._depth == 0 and torch.is_grad_enabled():
             self._enter(function)
         self._depth += 1
-        before = sys.exc_info()[1]
+        before, over = sys.exc_info()[1], self._step if self._step is not None and self._step.had_backward else None
         try:
             yield
         finally:
@@ -167,7 +191,7 @@ class Steps:
         raised = sys.exc_info()[1]  # PyTorch tells a context nothing of an exception
         if self._step is not None and raised is not before and not isinstance(raised, hooks.EndOfRecomputation):
             self._step.stop_watching()
-        if self._depth == 0 and self._step is not None and self._step.had_backward:
+        if self._depth == 0 and self._step is not None and self._step.had_backward and self._step is not over:
             self._stop(self._step)  # the function has run the backward itself
         elif self._depth == 0 and self._step is not None and self._step.has_only_effects and not self._step.calls:
             self._abandon(self._step)  # the function was an optimizer's step, which is part of no step
@@ -211,7 +235,7 @@ class Steps:
         device, before = total.device_in_use(), self._ledger
         if before is not None:
             has_more = device.type == "cuda" and hooks.live_on_gpu(device) > self._counted_bytes
-            if only_first or not has_more and not self._is_measured():
+            if only_first or not has_more and not self._is_measured(self._count):
                 return
         found = ledger.taken(self.options.total, device)
         self._counted_bytes = max(self._counted_bytes, found.live.bytes)
@@ -239,9 +263,11 @@ class Steps:
         self.look_at_device()
         step = Step(function, self._ended, expected=self._forecast.next, places=outside.Places(self._functions[function]))
         step.is_certain = not self.is_bounded or not self._awaits and self._forecast.is_certain
-        is_open = not self._is_final(step.expected) and (step.is_certain or self._count < _MOST_RECORDED) or not step.is_certain and self._is_measured()
-        is_recorded = self._may_plan(function) and (self._grown or is_open)
-        step.to_watch = not self._is_in_threads and (is_recorded or self._is_measured())
+        step.is_again, self._again = self._again, False
+        is_measured = self._is_measured(self._count)
+        is_open = not self._is_final(step.expected) and (step.is_certain or self._count < _MOST_RECORDED) or not step.is_certain and is_measured
+        is_recorded = self._may_plan(function) and (self._grown or step.is_again or is_open)
+        step.to_watch = not self._is_in_threads and (is_recorded or step.is_again or is_measured)
         step.to_record = is_recorded
         if not self.is_under_ddp and not hooks.is_in_backward():
             self._watch(step)
@@ -251,13 +277,34 @@ class Steps:
         """Begins to measure and record a step, if it is one that is to be."""
         if step.to_watch:
             step.to_watch = False
-            step.timeline = hooks.timeline()
+            made = self._iteration.made() if self._iteration is not None else Made()
+            self._tell_retained(made)
+            step.timeline = hooks.timeline(made.storages)
             step.places.begin()
             step.recorder = Recorder(step.timeline) if step.to_record else None
 
-    def _is_measured(self) -> bool:
-        """Returns True for the second and the third step, and for every step whose number is a power of two."""
-        return self._grown or self._count in (1, 2) or self._count >= 4 and self._count & (self._count - 1) == 0
+    def _tell_retained(self, made: Made) -> None:
+        """Tells what graphs of earlier iterations keep, which no plan changes."""
+        if self._iteration is None:
+            return
+        reports.note_retained(made.left)
+        if made.left:
+            told = "; ".join(reports.retained_by(holder, size) for holder, size in made.left[:_MOST_TOLD])
+            self._notices.warn_once(
+                f"the iteration begins with graphs of earlier ones: {told}; a {self.options.asked} is for what the iteration makes, so that these bytes come "
+                "on top of it: keep a loss by `.item()`, and other results by `.detach()`"
+            )
+
+    def _is_measured(self, number: int) -> bool:
+        """Returns True for the second and the third step, and for every step whose number is a power of two. number: of earlier steps since something
+        was compiled."""
+        return self._grown or number in (1, 2) or number >= 4 and number & (number - 1) == 0
+
+    def _begin_iteration(self, last: Step) -> None:
+        """Notes what is there at the end of a step, if the next one is to be measured. A total has it off already."""
+        is_recorded = self._may_plan(last.function) and not self._is_final(self._forecast.after(last.sequence))
+        is_due = self._again or is_recorded or self._is_measured(self._count + 1)
+        self._iteration = Iteration() if is_due and self.options.total is None and not self._is_in_threads else None
 
     def begin(self, graph: Graph, arguments: Sequence[Any]) -> Call:
         if self._depth == 0:  # the graph was not compiled by torch.compile
@@ -400,10 +447,13 @@ class Steps:
     def end_backward(self, *, keeps_graph: bool) -> None:
         """Is called after each backward of the program. Raises CannotBeMet if the step was measured and no plan helps. keeps_graph: there may be
         another backward of the same forward."""
-        if self._step is not None:
-            self._step.had_backward = True
+        step = self._step
+        if step is not None:
+            is_first, step.had_backward = not step.had_backward, True
             if self._depth == 0 and not keeps_graph:
-                self._stop(self._step)
+                self._stop(step)
+            elif self._depth == 0 and is_first and not step.has_others:
+                self._begin_iteration(step)
 
     def begin_pipeline(self, pipeline: object) -> None:
         """Is called before each step of a pipeline. Raises CannotBeMet if an earlier one was refused."""
@@ -429,6 +479,7 @@ class Steps:
             elif step.timeline is not None:
                 step.timeline.end(lambda: self._judge(step))
             self._notices.listen(step)
+            self._begin_iteration(step)
 
     def _judge(self, step: Step) -> None:
         """Compares the measured peak of a step with its budget, if no other plan is tried first."""
@@ -467,7 +518,7 @@ class Steps:
         self._forecast.note(sequence, compiled=step.compiles)
         if len(graphs) > 1:
             self._sharing.update(c.function for c in step.calls)
-        grown, self._grown = self._grown, self._grown and record is None
+        grown, self._grown = self._grown or step.is_again, self._grown and record is None
         if not graphs or record is None or record.graphs != graphs or not grown and self._is_final(sequence):
             return
         found = self._plans.find(graphs, step.sizes)
@@ -586,6 +637,11 @@ class Steps:
         if self.is_bounded and len(step.calls) > 1 and not (found is not None and self._follows(step, found)) and self._may_plan(step.function):
             self._count = 0  # the next steps are recorded
             self._notices.warn_once(f"{why}; the step had no plan of its own, and is planned when it runs again")
+            return
+        known = found.record.timeline.older if found is not None and found.record.timeline is not None else ()
+        if not step.is_again and excess.is_of_older(timeline, known, report, self.options):
+            self._again = True
+            self._notices.warn_once(f"{why}; earlier steps began with less: if the next one does not, it is planned anew, or refused")
             return
         budget = excess.budget_of(report, self.options)
         late = sum(c.graph.part.late_bytes for c in step.calls if c.graph.part is not None)
