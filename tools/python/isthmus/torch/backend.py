@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -57,26 +56,29 @@ def _by_inductor(gm: fx.GraphModule, inputs: Sequence[Any], attempt: Attempt, *w
     return hooks.compile_with_inductor(gm, inputs, attempt, {**_INDUCTOR, **caches, **o.inductor}, *watches)
 
 
-def _around_calls(options: Mapping[str, Any]) -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """Returns the function whose context surrounds each call of a function that is compiled with these options."""
-    held: list[Steps] = []
+class _AroundCalls:
+    """Makes the context that surrounds each call of a function that is compiled with these options. A compiled module is copied and pickled with it."""
 
-    @functools.cache
-    def known() -> tuple[Options, str] | None:
-        try:
-            planner = Planner.of(Options(**Options.named(options)))
-        except Error:
-            return None  # the backend raises it when it is called
-        return planner.options, planner.digest
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
+        self._known: tuple[Options, str] | None = None
+        self._is_wrong = False
+        self._held: Steps | None = None
 
-    def around() -> contextlib.AbstractContextManager[None]:
-        found = known()
-        if found is None:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _AroundCalls, (self._options,)
+
+    def __call__(self) -> contextlib.AbstractContextManager[None]:
+        if self._known is None and not self._is_wrong:
+            try:
+                planner = Planner.of(Options(**Options.named(self._options)))
+                self._known = planner.options, planner.digest
+            except Error:
+                self._is_wrong = True  # the backend raises it when it is called
+        if self._known is None:
             return contextlib.nullcontext()
-        held[:] = [with_options(*found)]
-        return held[0].calling(around)
-
-    return around
+        self._held = with_options(*self._known)
+        return self._held.calling(self)
 
 
-hooks.around_calls(backend, _around_calls)
+hooks.around_calls(backend, _AroundCalls)
