@@ -224,6 +224,26 @@ class Ops(unittest.TestCase):
 
         self.same(function, v, w, x)
 
+    def test_a_backward_outside_of_autocast(self):
+        """Ops of attention that are not cast in the forward are not cast in the backward. PyTorch's own tracing has the forward's autocast in both."""
+        torch.manual_seed(0)
+        attention, x, target = nn.MultiheadAttention(32, 4, dropout=0.1, batch_first=True), torch.randn(4, 16, 32), torch.randn(4, 16, 32)
+
+        def gradients(function):
+            attention.zero_grad()
+            torch.manual_seed(1)
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = F.mse_loss(function(x).float(), target)
+            loss.backward()
+            return [p.grad.clone() for p in attention.parameters()]
+
+        def function(x):
+            return attention(x, x, x, need_weights=False)[0]
+
+        want = gradients(function)
+        for budget in ("100%", "min"):
+            self.assertTrue(all(map(same, want, gradients(with_isthmus(budget)(function)))), budget)
+
     def test_interpolations(self):
         """Also of pictures whose channels lie last, which a convolution reads in the order in which they lie."""
         a, b = nn.Conv2d(12, 8, 1), nn.Conv2d(8, 8, 3, padding=1)

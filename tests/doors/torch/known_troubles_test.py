@@ -265,6 +265,145 @@ class Troubles(unittest.TestCase):
         self.holds(model, "min")
 
 
+class Given(unittest.TestCase):
+    """Parameters and buffers that a forward gives other tensors, as codes with a teacher and moving averages do by `p.data = t`."""
+
+    class Model(nn.Module):
+        def __init__(self, function):
+            super().__init__()
+            torch.manual_seed(0)
+            self.function = function
+            self.student, self.teacher = (nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 32)) for _ in range(2))
+            self.teacher.requires_grad_(False)
+            self.register_buffer("a", torch.zeros(32))
+            self.register_buffer("b", torch.ones(32))
+            self.weight = nn.Parameter(torch.randn(32, 32) / 5)
+
+        def averages(self):
+            return [(b, b.data * 0.9 + a.data * 0.1) for a, b in zip(self.student.parameters(), self.teacher.parameters())]
+
+        def distance(self, x):
+            return (self.student(x) - self.teacher(x)).square().mean()
+
+        def forward(self, x):
+            return self.function(self, x)
+
+    def before(self, x):
+        for b, average in self.averages():
+            b.data = average
+        return self.distance(x)
+
+    def after(self, x):
+        loss = self.distance(x)
+        with torch.no_grad():
+            for b, average in self.averages():
+                b.data = average
+        return loss
+
+    def trained(self, x):
+        self.weight.data = self.weight.data / self.weight.data.norm(dim=0, keepdim=True)
+        return torch.tanh(self.student(x) @ self.weight).square().mean()
+
+    def trained_twice(self, x):
+        y = torch.tanh(self.student(x) @ self.weight)
+        self.weight.data = self.weight.data * 0.5
+        y = torch.tanh(y @ self.weight)
+        self.weight.data = self.weight.data * 0.5
+        return y.square().mean()
+
+    def read_in_the_backward(self, x):
+        y = torch.sin(self.a * 1.5) * self.student(x)
+        self.a.data = self.a.data + 1
+        return (y * y.cos()).sum()
+
+    def equal_tensors(self, x):
+        self.a.data, self.b.data = torch.zeros(32), torch.zeros(32)
+        return (self.student(x) + self.a - self.b).square().mean()
+
+    def a_result(self, x):
+        loss = self.student(x).square().mean()
+        self.a.data = loss.detach().expand(32).clone()
+        return loss * 2
+
+    def each_others(self, x):
+        of_a = self.a.data
+        self.a.data = self.b.data
+        self.b.data = of_a * 0.5 + 1
+        return (self.student(x) * self.a + self.b).square().mean()
+
+    def the_students(self, x):
+        """The teacher's memory is the student's then: what an optimizer does to one is done to both."""
+        for a, b in zip(self.student.parameters(), self.teacher.parameters()):
+            b.data = a.data
+        return (self.student(x) - self.teacher(x) * 0.5).square().mean()
+
+    def another_shape(self, x):
+        self.a.data = self.student(x).detach().flatten()[:64]
+        return (self.student(x).flatten()[:64] - self.a).square().mean()
+
+    def in_place(self, x):
+        for b, average in self.averages():
+            b.data[...] = average
+        self.weight.data[:8] = self.weight.data[8:16] * 0.5
+        self.b.data.mul_(0.5).add_(1)
+        return self.distance(x @ self.weight) * self.b.mean()
+
+    PROGRAMS = (
+        before, after, trained, trained_twice, read_in_the_backward, equal_tensors, a_result, each_others, the_students, another_shape, in_place,
+    )  # fmt: skip
+
+    def train(self, function, compiled, steps=3):
+        """Returns what three steps make, and what those see who hold the model's state of before the first and the last; and the peak of another step."""
+        model, x, made = self.Model(function), torch.randn(64, 32, generator=torch.Generator().manual_seed(1)), []
+        call = compiled(model)
+        for k in range(steps):
+            held = [] if k == 1 else list(model.state_dict().values())
+            model.zero_grad()
+            loss = call(x)
+            loss.backward()
+            made += [loss.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
+            made += [t.clone() for t in [*held, *model.state_dict().values()]]
+            del held
+            model.b.add_(0.25)
+            with torch.no_grad():
+                for p in model.parameters():
+                    if p.grad is not None:
+                        p -= 0.1 * p.grad
+        model.zero_grad()
+        return made, isthmus.torch.measured_peak(lambda: call(x).backward())
+
+    def test_bits_and_peaks(self):
+        for function in self.PROGRAMS:
+            want, _ = self.train(function, lambda m: m)
+            for budget in ("100%", "min") if function is Given.trained else ("min",):
+                with self.subTest(function.__name__, budget=budget):
+                    got, peak = self.train(function, with_isthmus(budget, effort=0.05))
+                    self.assertEqual([k for k, (a, b) in enumerate(zip(want, got, strict=True)) if not same(a, b)], [])
+                    if function is not Given.another_shape:  # which is compiled anew for the other size
+                        (graph,) = isthmus.torch.report().graphs
+                        self.assertLessEqual(peak, (1 + SLACK) * graph.planned_peak_bytes)
+
+    def test_an_average_takes_no_more_than_a_copy(self):
+        def copied(self, x):
+            for b, average in self.averages():
+                b.data.copy_(average)
+            return self.distance(x)
+
+        peaks = []
+        for function in (copied, Given.before):
+            with_isthmus("min", effort=0.05)(self.Model(function))(torch.randn(64, 32)).backward()
+            peaks.append(isthmus.torch.report().graphs[0].planned_peak_bytes)
+        self.assertEqual(*peaks)
+
+    def test_inductor(self):
+        want, _ = self.train(Given.trained, lambda m: m, steps=2)
+        got, peak = self.train(Given.trained, with_isthmus("100%", kernels="inductor"), steps=2)
+        for a, b in zip(want, got, strict=True):
+            torch.testing.assert_close(a, b)
+        (graph,) = isthmus.torch.report().graphs
+        self.assertLessEqual(peak, (1 + SLACK) * graph.planned_peak_bytes)
+
+
 class ops_of_backwards:
     """Collects the ops of each backward module that is made in the block."""
 

@@ -1,9 +1,13 @@
 """Trains models of several kinds within budgets. With PyTorch's kernels, the losses of three steps, gradients, buffers, parameters and the next
 random number must be those of plain PyTorch, bit by bit, and the measured peak must be the planned one."""
 
+import copy
 import gc
+import io
 import json
 import os
+import pickle
+import subprocess
 import sys
 import unittest
 import warnings
@@ -22,6 +26,7 @@ from torch import nn  # noqa: E402
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
 from isthmus.planning import live_bytes  # noqa: E402
+from isthmus.torch.device.total import Total  # noqa: E402
 from isthmus.torch.plans import attempt  # noqa: E402
 from networks import Counter, CustomFunction, ResNet  # noqa: E402
 from tasks import DenseNet, Outcome, Recurrent, Transformer, image_task, own_cache, segmentation_task, token_task, vector_task  # noqa: E402
@@ -317,6 +322,53 @@ class Answers(unittest.TestCase):
         self.assertIn(f"{least} bytes", str(caught.exception.inner_exception))
         with self.assertWarnsRegex(UserWarning, "that is taken"):
             self.assertEqual(Outcome(model, loss_of, least // 2, strict=False).graphs[0].planned_peak_bytes, least)
+
+    def test_compiled_modules_are_copied_and_pickled(self):
+        """A copy is compiled with the same options, and its step is planned within the same budget: also one that another process is sent."""
+        x, options = torch.randn(512, 32), {"budget": "80%", "effort": 0.05}
+        torch.compiler.reset()
+        isthmus.torch.reset()
+        torch.manual_seed(0)
+        model = nn.Sequential(*[layer for _ in range(6) for layer in (nn.Linear(32, 32), nn.Tanh(), nn.Dropout(0.1))])
+        compiled, in_place = torch.compile(model, backend="isthmus", options=options), copy.deepcopy(model)
+        in_place.compile(backend="isthmus", options=options)
+        fitted = torch.compile(model, backend="isthmus", options={"total": Total.of("1GB", None, torch.optim.SGD(model.parameters())), "effort": 0.05})
+
+        def gradients(module):
+            module.zero_grad()
+            torch.manual_seed(1)
+            module(x).square().mean().backward()
+            return [p.grad.clone() for p in module.parameters()]
+
+        want = gradients(model)
+        gradients(compiled)
+        gradients(in_place)
+        (budget,) = {graph.budget_bytes for graph in isthmus.torch.report().graphs}
+        saved = io.BytesIO()
+        torch.save(compiled, saved)
+        copies = {
+            "pickle": pickle.loads(pickle.dumps(compiled)),
+            "save": torch.load(io.BytesIO(saved.getvalue()), weights_only=False),
+            "deepcopy": copy.deepcopy(compiled),
+            "copy": copy.copy(compiled),
+            "compiled in place": copy.deepcopy(in_place),  # PyTorch's own copies of those are not compiled
+            "pickle, in place": pickle.loads(pickle.dumps(in_place)),
+            "total": pickle.loads(pickle.dumps(fitted)),
+        }
+        for name, made in copies.items():
+            with self.subTest(name):
+                torch.compiler.reset()
+                isthmus.torch.reset()
+                self.assertTrue(all(map(torch.equal, want, gradients(made))))
+                planned = {graph.budget_bytes for graph in isthmus.torch.report().graphs}
+                self.assertEqual(planned, set() if "in place" in name else planned if name == "total" else {budget})
+        program = (
+            "import pickle, sys, torch; torch.set_num_threads(1); made = pickle.load(sys.stdin.buffer); x = torch.ones(512, 32)\n"
+            "made(x).sum().backward(); import isthmus.torch; (graph,) = isthmus.torch.report().graphs; print(graph.planned_peak_bytes <= graph.budget_bytes)"
+        )
+        paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        run = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(compiled), capture_output=True, check=False, env=paths)
+        self.assertEqual(run.stdout.strip(), b"True", run.stderr.decode())
 
     def test_options_are_checked(self):
         for options, words in (

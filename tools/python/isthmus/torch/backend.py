@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -58,43 +57,47 @@ def _by_inductor(gm: fx.GraphModule, inputs: Sequence[Any], attempt: Attempt, *w
     return hooks.compile_with_inductor(gm, inputs, attempt, {**_INDUCTOR, **caches, **o.inductor}, *watches)
 
 
-def _around_calls(options: Mapping[str, Any]) -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """Returns the function whose context surrounds each call of a function that is compiled with these options."""
-    held: list[Steps] = []  # nothing else may hold it
+class _AroundCalls:
+    """Makes the context that surrounds each call of a function that is compiled with these options. A compiled module is copied and pickled with it."""
 
-    @functools.cache
-    def known() -> tuple[Options, str] | None:
-        try:
-            planner = Planner.of(Options(**Options.named(options)))
-        except Error:
-            return None  # the backend raises it when it is called
-        return planner.options, planner.digest
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
+        self._known: tuple[Options, str] | None = None
+        self._is_wrong = False
+        self._held: Steps | None = None  # nothing else may hold it
+        _compiled.add(self)
 
-    def steps() -> Steps | None:
-        found = known()
-        held[:] = [] if found is None else [with_options(*found)]
-        return held[0] if held else None
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _AroundCalls, (self._options,)
 
-    def around() -> contextlib.AbstractContextManager[None]:
+    def __call__(self) -> contextlib.AbstractContextManager[None]:
         _expect_all()
-        found = steps()
-        return contextlib.nullcontext() if found is None else found.calling(around)
+        found = self.steps()
+        return contextlib.nullcontext() if found is None else found.calling(self)
 
-    _compiled[around] = steps
-    return around
+    def steps(self) -> Steps | None:
+        """Returns the steps of functions with these options; None: the options are wrong, which the backend raises when it is called."""
+        if self._known is None and not self._is_wrong:
+            try:
+                planner = Planner.of(Options(**Options.named(self._options)))
+                self._known = planner.options, planner.digest
+            except Error:
+                self._is_wrong = True
+        self._held = None if self._known is None else with_options(*self._known)
+        return self._held
 
 
-_compiled: weakref.WeakKeyDictionary[Callable[[], Any], Callable[[], Steps | None]] = weakref.WeakKeyDictionary()
-"""By function that was compiled since any was called, what returns its steps."""
+_compiled: weakref.WeakSet[_AroundCalls] = weakref.WeakSet()
+"""The functions that were compiled since any was called."""
 
 
 def _expect_all() -> None:
     """Tells the steps which functions were compiled that they may call. The options of a function are read when one is called, and not when it is compiled."""
     while _compiled:
-        function, steps = _compiled.popitem()
-        found = steps()
+        function = _compiled.pop()
+        found = function.steps()
         if found is not None:
             found.expect(function)
 
 
-hooks.around_calls(backend, _around_calls)
+hooks.around_calls(backend, _AroundCalls)

@@ -13,8 +13,7 @@ from torch.utils import _pytree as pytree
 
 from .. import hooks
 from ..graph.joint import CHUNK, ONTO, WITH_FORWARD
-from ..graph.preparation import storage_of
-from ..graph.sizes import STRIDES, tensors_in
+from ..graph.sizes import STRIDES, storage_of, tensors_in
 from .factors import are_alike, args_of_chunk, results_of, shape_of
 from .region import Region
 from .seeds import depends_on, in_order

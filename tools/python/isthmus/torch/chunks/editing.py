@@ -9,7 +9,7 @@ from torch import fx
 
 from .. import hooks
 from ..graph import rules
-from ..graph.preparation import storage_of
+from ..graph.sizes import storage_of
 
 
 class Before:
@@ -37,6 +37,6 @@ def _retrace(readers: list[fx.Node], before: Any) -> None:
     """Traces the views anew among these readers of a tensor that had the storage `before`."""
     for reader in readers:
         value = reader.meta.get("val")
-        if isinstance(value, torch.Tensor) and storage_of(value) == before and reader.op == "call_function" and not rules.is_copy_into(reader):
+        if isinstance(value, torch.Tensor) and storage_of(value) == before and reader.op == "call_function" and not rules.changes_input(reader):
             reader.meta["val"] = hooks.traced(reader)
             _retrace(list(reader.users), before)

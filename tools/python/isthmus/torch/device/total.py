@@ -40,6 +40,13 @@ class Total:
     named: tuple[weakref.ref[torch.optim.Optimizer], ...] = field(default=(), compare=False, repr=False)
     """Optimizers that were named. Others are found. Options live as long as compiled code, so they keep no optimizer alive."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A total in another process knows no optimizers of this one."""
+        return Total, (self.asked, self.bytes, self.share, self.reserve)
+
+    def __deepcopy__(self, memo: Any) -> Total:
+        return self
+
     @property
     def optimizers(self) -> list[torch.optim.Optimizer]:
         return [o for o in (ref() for ref in self.named) if o is not None]

@@ -20,8 +20,8 @@ from . import groups, rules
 from .costs import Costs
 from .joint import ONTO, WITH_FORWARD, Joint, Read, Step
 from .mutations import Mutations
-from .preparation import after_tangents, storage_of
-from .sizes import is_of_call, is_unbounded, most_within, tensors_in
+from .preparation import after_tangents
+from .sizes import is_of_call, is_unbounded, most_within, storage_of, tensors_in
 from .walks import needed_for
 
 _ALIGNMENT = {"cpu": 64}
@@ -102,9 +102,11 @@ class _Extraction:
         return [n for n in nodes if n in needed] + [n for n in nodes if n not in needed]
 
     def _kept_to_the_end(self) -> set[Any]:
-        """Returns the storages of the forward's results. They are not recomputed, because a recomputed tensor would have another storage than the
-        one that the caller holds."""
-        return {storage_of(t) for o in self.forward if isinstance(o, fx.Node) for t in tensors_in(o.meta.get("val"))}
+        """Returns the storages of the forward's results, and those that inputs are given. They are not recomputed, because a recomputed tensor would
+        have another storage than the one that the caller holds."""
+        held = [o for o in self.forward if isinstance(o, fx.Node)]
+        held += [n.args[1] for n in self.graph.nodes if rules.gives_memory(n)]
+        return {storage_of(t) for n in held for t in tensors_in(n.meta.get("val"))}
 
     # --- ops
 
@@ -153,7 +155,7 @@ class _Extraction:
     def _add_op(self, node: fx.Node) -> None:
         projections = list(self._projections(node))
         results = [n for n in projections if not isinstance(n.meta.get("val"), (tuple, list))] if projections else [node]
-        aliases = [n for n in results if self._aliased(n) is not None and not rules.is_copy_into(node)]
+        aliases = [n for n in results if self._aliased(n) is not None and not rules.changes_input(node)]
         if aliases and len(aliases) == len(results) and not rules.draws(node):
             for n in aliases:
                 self._add_view(n, [node, *self._path(node, n)], node)
@@ -268,7 +270,7 @@ class _Extraction:
     def _add_computation(self, node: fx.Node, nodes: list[fx.Node], fresh: list[fx.Node], *, has_aliases: bool) -> int:
         """Adds an op that makes the storages of `fresh`, and returns it. has_aliases: others of its results share storages of its operands."""
         values = [n.meta.get("val") for n in fresh]
-        makes = not rules.is_copy_into(node)
+        makes = not rules.changes_input(node)
         sizes = [self._made_bytes(node, n) if makes and isinstance(n.meta.get("val"), torch.Tensor) else 0 for n in fresh]
         if len(fresh) == 1 and fresh[0] is node and isinstance(values[0], (tuple, list)):  # an op takes the whole tuple
             sizes = [self._bytes(t) for t in tensors_in(values[0])]
@@ -278,10 +280,10 @@ class _Extraction:
         if not fresh or rules.is_impure(node) and not kinds:
             kinds.append("act")
         reads += [self.last[k] for k in kinds if k in self.last]
-        if rules.is_copy_into(node):
+        if rules.changes_input(node):
             reads += self.mutations.readers[storage_of(node.args[0].meta.get("val"))]  # type: ignore[union-attr]
         averages = rules.is_batch_norm_in_training(node)
-        again = rules.may_repeat(node, self.allowed) and (not touched or averages) and not rules.is_copy_into(node)
+        again = rules.may_repeat(node, self.allowed) and (not touched or averages) and not rules.changes_input(node)
         again = again and not node.meta.get(ONTO)  # its operand is gone
         again = again and all(isinstance(v, torch.Tensor) for v in values)  # an int is saved, not recomputed
         again = again and not any(storage_of(v) in self.kept for v in values)
@@ -328,7 +330,7 @@ class _Extraction:
 
     def _onto(self, node: fx.Node, reads: list[Read], sizes: list[int]) -> list[int]:
         """Returns the read whose bytes the result may take over, for an op that may write into its first operand; else nothing."""
-        if self.fuses or not node.meta.get(ONTO):
+        if self.fuses or not node.meta.get(ONTO) or storage_of(node.args[0].meta["val"]) in self.kept:  # type: ignore[union-attr]
             return []
         operand = self.joint.storage(self.where[node.args[0]][0])  # type: ignore[index]
         if [self.problem[operand[0]].bytes[operand[1]]] != sizes:
@@ -341,15 +343,17 @@ class _Extraction:
         token = (op, len(self.problem[op].bytes) - 1)
         for k, n in enumerate(fresh):
             self.where[n] = [(op, k)]
-            if isinstance(n.meta.get("val"), torch.Tensor) and not rules.is_copy_into(node):
+            if isinstance(n.meta.get("val"), torch.Tensor) and not rules.changes_input(node):
                 self.by_storage.setdefault(storage_of(n.meta["val"]), (op, k))
         for kind in kinds:
             self._keep_order(kind, op, token, node)
         for key in touched:
             self.mutations.readers[key].append(token)
-        if rules.is_copy_into(node):
+        if rules.changes_input(node):
             self.mutations.readers[storage_of(node.args[0].meta.get("val"))].append(token)  # a copy in the backward comes later
             self.copies.append((op, 0))
+            if rules.gives_memory(node):  # it is the input's from then on
+                self.copies += self.where[node.args[1]]  # type: ignore[index]
             if node not in self.after:
                 self.forward_outputs.add(op)
         if rules.draws(node) and again:

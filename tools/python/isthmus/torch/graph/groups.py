@@ -13,8 +13,7 @@ import torch
 from torch import fx
 
 from .. import hooks
-from .preparation import storage_of
-from .sizes import bytes_of, elements_of, is_dense, sized, tensors_in
+from .sizes import bytes_of, elements_of, is_dense, sized, storage_of, tensors_in
 
 Group = list[fx.Node]
 """The nodes of a group, in the order of the graph."""

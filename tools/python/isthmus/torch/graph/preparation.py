@@ -11,8 +11,8 @@ from torch import fx
 from ...errors import Unsupported
 from .. import hooks
 from ..ranks import gathers
-from . import rules, subgraphs
-from .sizes import tensors_in
+from . import given, rules, subgraphs
+from .sizes import storage_of, tensors_in
 from .walks import needed_for
 
 
@@ -22,13 +22,15 @@ def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.Grap
     fuses: ops are fused into kernels, so that much recomputation in the backward costs nothing. PyTorch's own partitioner knows which;
     planning begins with the joint graph of its two modules.
     """
-    gm = hooks.simplified(gm, num_fwd_outputs)
+    gm = hooks.simplified(gm, num_fwd_outputs, given.storages_given(gm.graph))
     graph = gm.graph
+    if not fuses:  # inductor has code of its own for what gives memory
+        given.copy(graph, hooks.outputs_of(gm, num_fwd_outputs)[0])
     hooks.note_bounds(graph)
     _check_storages(graph)
     subgraphs.note_storages(graph)
     hooks.refuse_overlapping_writes(graph)
-    changed = dict.fromkeys(n.args[0] for n in graph.nodes if rules.is_copy_into(n) and not rules.must_be_in_backward(n))
+    changed = dict.fromkeys(n.args[0] for n in graph.nodes if rules.changes_input(n) and not rules.must_be_in_backward(n))
     sources = [n for n in changed if isinstance(n, fx.Node) and n.op == "placeholder"]
     forward, backward = hooks.outputs_of(gm, num_fwd_outputs)
     _leave_to_backward(graph, forward, backward)
@@ -69,7 +71,7 @@ def _aliases(graph: fx.Graph, sources: Sequence[fx.Node]) -> dict[Any, dict[fx.N
     found: dict[Any, dict[fx.Node, None]] = {storage_of(source.meta.get("val")): {source: None} for source in sources}
     for node in graph.nodes if found else ():
         key = storage_of(node.meta.get("val"))
-        if node.op == "call_function" and key in found and not rules.is_copy_into(node):
+        if node.op == "call_function" and key in found and not rules.changes_input(node):
             found[key][node] = None
     return found
 
@@ -85,7 +87,7 @@ def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, aliases: dict[fx.No
     """Makes the backward read a copy, made before all other ops. Forward ops that read the input, except batch norms, run only once."""
     readers = list(dict.fromkeys(user for a in aliases for user in a.users if user not in aliases and a in rules.read_by(user)))
     for reader in readers:
-        if reader not in after and not rules.is_copy_into(reader) and not rules.is_batch_norm_in_training(reader):
+        if reader not in after and not rules.changes_input(reader) and not rules.is_batch_norm_in_training(reader):
             reader.meta["recompute"], reader.meta[rules.READS_OLD] = hooks.CheckpointPolicy.MUST_SAVE, True  # if it ran again, it would read the new value
     readers = [n for n in readers if n in after]
     if not readers:
@@ -110,11 +112,6 @@ def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, aliases: dict[fx.No
     for reader in readers:
         for a in [a for a in rules.read_by(reader) if a in aliases]:
             rules.replace_read(reader, a, of_copy(a))
-
-
-def storage_of(value: Any) -> Any:
-    """Returns a key that is equal for tensors that share a storage; None for a value that is not a tensor."""
-    return hooks.storage_id(value) if isinstance(value, torch.Tensor) else None
 
 
 def _check_storages(graph: fx.Graph) -> None:

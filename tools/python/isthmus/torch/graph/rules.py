@@ -12,6 +12,7 @@ from torch import fx
 from ...errors import BadInput
 from .. import hooks
 from . import eager_ops
+from .give import GIVE
 
 _NEVER_AGAIN = (torch.Tag.nondeterministic_bitwise, torch.Tag.data_dependent_output, torch.Tag.maybe_aliasing_or_mutating)
 _PURE_NAMESPACES = ("aten", "prims", eager_ops.NAMESPACE)
@@ -21,6 +22,9 @@ READS_OLD = "isthmus_reads_old"
 """A key of a node's meta: the node reads a value that the forward overwrites later, so that it cannot run again."""
 # Ops of inductor's own passes that draw seeds. The random numbers are a pure function of the seeds.
 _SEEDS = ("inductor_seeds", "inductor_seed")
+
+_COPIES = (torch.ops.aten.copy_.default, GIVE)
+_GIVES_MEMORY = (torch.ops.aten.shallow_copy_data_.default, torch.ops.aten.set_.source_Tensor)
 
 Target = Any
 
@@ -53,18 +57,24 @@ def name_of(node: fx.Node) -> str:
     return str(name()) if callable(name) else getattr(node.target, "__name__", str(node.target))
 
 
-def is_copy_into(node: fx.Node) -> bool:
-    return node.target is torch.ops.aten.copy_.default
+def changes_input(node: fx.Node) -> bool:
+    """Returns True if the op gives its first operand, which is an input of the graph, the contents of its second one."""
+    return node.target in _COPIES or gives_memory(node)
+
+
+def gives_memory(node: fx.Node) -> bool:
+    """Returns True if the op gives an input the memory of another tensor, as `p.data = t` does, and copies no contents."""
+    return node.target in _GIVES_MEMORY
 
 
 def read_by(node: fx.Node) -> list[fx.Node]:
-    """Returns the nodes whose contents the op reads. A copy reads its source, and not the destination that it writes into."""
-    return [a for a in node.args[1:2] if isinstance(a, fx.Node)] if is_copy_into(node) else node.all_input_nodes
+    """Returns the nodes whose contents the op reads. What changes an input reads the source alone."""
+    return [a for a in node.args[1:2] if isinstance(a, fx.Node)] if changes_input(node) else node.all_input_nodes
 
 
 def replace_read(node: fx.Node, old: fx.Node, new: fx.Node) -> None:
     """Makes the op read `new` where it reads the contents of `old`."""
-    if is_copy_into(node):
+    if changes_input(node):
         node.update_arg(1, new)
     else:
         node.replace_input_with(old, new)

@@ -9,6 +9,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from ..hooks.graphs import storage_id
 from ..hooks.symbols import has_backed_sizes, most_of, most_within, sized
 
 
@@ -16,6 +17,11 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):  # most values are tensors; walking a structure takes ten times as long
         return iter((value,))
     return (t for t in pytree.tree_leaves(value) if isinstance(t, torch.Tensor))
+
+
+def storage_of(value: Any) -> Any:
+    """Returns a key that is equal for tensors that share a storage; None for a value that is not a tensor."""
+    return storage_id(value) if isinstance(value, torch.Tensor) else None
 
 
 def is_of_call(n: Any) -> bool:

@@ -34,6 +34,7 @@ from .calls import around_backwards, around_calls, uncompiled  # noqa: E402
 from .compilers import Boxed, Watch, aot_eager, compile_with_inductor, lays_out_convolutions, register  # noqa: E402
 from .graphs import (
     inputs_of,
+    is_held_by_others,
     keep_apart,
     keep_in_memory,
     outputs_of,
@@ -48,7 +49,7 @@ from .graphs import (
 from .joining import joined  # noqa: E402
 from .loading import is_batch  # noqa: E402
 from .optimizers import has_optimizer_in_backward, is_leaf_of_program, is_traced, live_on_gpu, without_hooks_of_optimizers  # noqa: E402
-from .overlaps import refuse_overlapping_writes  # noqa: E402
+from .overlaps import overlaps, refuse_overlapping_writes  # noqa: E402
 from .pipelines import around_pipelines, running_pipeline  # noqa: E402
 from .ranks import buckets_follow, drops_late, is_under_ddp, store_of_ranks  # noqa: E402
 from .regions import Region, break_after, compilation, hints_of, is_tried_out, ranges_of, takes_gradients  # noqa: E402
@@ -87,6 +88,7 @@ __all__ = [
     "inputs_of",
     "is_batch",
     "is_fusible",
+    "is_held_by_others",
     "is_in_backward",
     "is_in_checkpoint",
     "is_leaf_of_program",
@@ -112,6 +114,7 @@ __all__ = [
     "note_bounds",
     "outputs_of",
     "outside_of_tracing",
+    "overlaps",
     "ranges_of",
     "refuse_overlapping_writes",
     "register",

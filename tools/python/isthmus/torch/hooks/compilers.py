@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib.metadata
 from collections.abc import Callable, Sequence
@@ -43,6 +44,13 @@ def _by_ops(gm: fx.GraphModule) -> Boxed:
     return lambda arguments: forward(arguments)
 
 
+def _gradients_without_autocast() -> contextlib.AbstractContextManager[Any]:
+    """Traces backwards as they run where `backward` is called outside of autocast, as PyTorch advises. By default PyTorch traces them with the autocast of
+    the forward, and casts what eager does not cast. A program that has said otherwise is obeyed."""
+    is_default = functorch_config.backward_pass_autocast == "same_as_forward"
+    return functorch_config.patch(backward_pass_autocast="off") if is_default else contextlib.nullcontext()
+
+
 def aot_eager(
     gm: fx.GraphModule,
     inputs: Sequence[Any],
@@ -63,7 +71,7 @@ def aot_eager(
         partition_fn=partition,
         keep_inference_input_mutations=True,
     )
-    with whole_ops(eager_ops.kernels(), has_symbolic_sizes=bool(hints_of(inputs))), gradients_without_overlaps():
+    with whole_ops(eager_ops.kernels(), has_symbolic_sizes=bool(hints_of(inputs))), gradients_without_overlaps(), _gradients_without_autocast():
         return compile(gm, inputs)
 
 
@@ -101,7 +109,8 @@ def compile_with_inductor(
 
     # The autograd cache is off: modules cached by an earlier process come without their plan, and the report would be empty. Inductor's
     # cache of kernels stays on. The backward is compiled together with the forward, because its code may show that another plan is needed.
-    with functorch_config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True), gradients_without_overlaps():
+    settings = functorch_config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True)
+    with settings, gradients_without_overlaps(), _gradients_without_autocast():
         return watch.within_limits(attempt, compile)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import torch
@@ -46,15 +46,22 @@ def storage_id(value: torch.Tensor) -> int:
     return value.untyped_storage()._cdata
 
 
-def simplified(gm: fx.GraphModule, num_fwd_outputs: int) -> fx.GraphModule:
-    """Returns the joint graph without dead and duplicate nodes, as PyTorch's own partitioner simplifies it before it begins."""
+def is_held_by_others(value: torch.Tensor) -> bool:
+    """Returns True if other tensors share the storage."""
+    of_this = 2  # the tensor, and the storage that Python is given of it
+    return int(torch._C._storage_Use_Count(value.untyped_storage()._cdata)) > of_this
+
+
+def simplified(gm: fx.GraphModule, num_fwd_outputs: int, apart: Set[int] = frozenset()) -> fx.GraphModule:
+    """Returns the joint graph without dead and duplicate nodes, as PyTorch's own partitioner simplifies it before it begins. apart: storages of which each
+    tensor is one of its own, although another has equal elements."""
     gm.graph.eliminate_dead_code()
     if not functorch_config.cse:
         return without_code(gm, gm.graph)
     # A node that the backward needs is not merged with one that only the forward needs, because the merged one might have to be saved.
     _, outputs = outputs_of(gm, num_fwd_outputs)
     needed = needed_for(outputs)
-    graph = fx_graph_cse(gm.graph, extra_node_key=lambda n: n in needed)
+    graph = fx_graph_cse(gm.graph, extra_node_key=lambda n: (n in needed, n if _storages(n) & apart else None))
     _move_views(gm.graph, graph)
     return without_code(gm, graph)
 

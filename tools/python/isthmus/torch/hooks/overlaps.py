@@ -24,7 +24,7 @@ def refuse_overlapping_writes(graph: fx.Graph) -> None:
         if node.target is not _SCATTER:
             continue
         sizes, strides = ([sized(n.meta["val"] if isinstance(n, fx.Node) else n) for n in each] for each in node.args[2:4])
-        if not _overlaps(sizes, strides):
+        if not overlaps(sizes, strides):
             continue
         *_, (_, writer) = node.meta.get("source_fn_stack") or [("", None)]
         if writer is not None and getattr(writer, "__name__", writer) != "as_strided_scatter":
@@ -42,8 +42,8 @@ def gradients_without_overlaps() -> Iterator[None]:
     as_in_pytorch = MemoryFormatMeta.from_tensor
 
     def from_tensor(t: torch.Tensor, force_use_memory_format: bool = False) -> MemoryFormatMeta | None:
-        overlaps = t.layout is torch.strided and _overlaps(t.shape, t.stride())
-        return as_in_pytorch(t, force_use_memory_format or overlaps)
+        shares = t.layout is torch.strided and overlaps(t.shape, t.stride())
+        return as_in_pytorch(t, force_use_memory_format or shares)
 
     MemoryFormatMeta.from_tensor = staticmethod(from_tensor)  # type: ignore[method-assign]
     try:
@@ -52,7 +52,7 @@ def gradients_without_overlaps() -> Iterator[None]:
         MemoryFormatMeta.from_tensor = staticmethod(as_in_pytorch)  # type: ignore[method-assign]
 
 
-def _overlaps(sizes: Sequence[int | torch.SymInt], strides: Sequence[int | torch.SymInt]) -> bool:
+def overlaps(sizes: Sequence[int | torch.SymInt], strides: Sequence[int | torch.SymInt]) -> bool:
     """Returns True if some elements may share memory. With symbolic sizes, those of this call are meant."""
     reach = 0  # the farthest place of an element along the dimensions so far
     for stride, size in sorted((sized(stride), sized(size)) for stride, size in zip(strides, sizes)):

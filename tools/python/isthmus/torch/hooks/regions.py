@@ -59,7 +59,7 @@ class Region:
         self.gm = gm
         placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
         # Fake tensors are kept in place of the real inputs, which would otherwise stay live.
-        self._inputs = [n.meta.get("example_value", i) for n, i in zip(placeholders, inputs, strict=True)]
+        self._inputs = [_as_given(n.meta.get("example_value", i), i) for n, i in zip(placeholders, inputs, strict=True)]
         self._context = TracingContext.try_get()
         self._settings = _Settings.current()
         # Numbers of the program that Dynamo has made constants of. The tracer would ask Dynamo for them again.
@@ -85,6 +85,13 @@ class Region:
                 yield
         finally:
             TensorifyState.force_specializations = before
+
+
+def _as_given(value: Any, given: Any) -> Any:
+    """Returns a traced input that needs a gradient if the given one does. Dynamo replaces one that the program writes by `.data =` by one that needs none."""
+    if not isinstance(given, torch.Tensor) or value.requires_grad == given.requires_grad:
+        return value
+    return value.detach().requires_grad_(given.requires_grad)
 
 
 def _with_its_number(value: Any, mode: FakeTensorMode) -> Any:

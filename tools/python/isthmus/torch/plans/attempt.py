@@ -19,8 +19,8 @@ from ..graph.costs import Costs
 from ..graph.joint import Joint
 from ..graph.layout import with_channels_last
 from ..graph.places import named_node
-from ..graph.preparation import prepare, storage_of
-from ..graph.sizes import bytes_of, largest_below, sized, tensors_in
+from ..graph.preparation import prepare
+from ..graph.sizes import bytes_of, largest_below, sized, storage_of, tensors_in
 from ..inductor.limits import MOST_REPLANS, Limits
 from ..ranks import agreement
 from .in_chunks import chosen
