@@ -10,11 +10,11 @@ namespace {
 using Decision = BottleneckChoice::Decision;
 
 // The decision by properties of the value alone; Taken if none of them excludes it.
-Decision decisionAlone(const Graph &g, ValueId v) {
+Decision decisionAlone(const Graph &g, ValueId v, int64_t smallest) {
   NodeId def = g.value(v).def;
   if (!def || g.node(def).phase != Phase::Forward)
     return Decision::NotForward;
-  if (g.type(v).elements() < kSmallCheckpointElements)
+  if (g.type(v).elements() < smallest)
     return Decision::Small;
   return g.node(def).op->is(kNotACheckpoint) ? Decision::KindOfOp : Decision::Taken;
 }
@@ -50,7 +50,8 @@ std::vector<ValueId> BottleneckChoice::taken() const {
   return out;
 }
 
-BottleneckChoice chooseBottlenecks(const Graph &g, llvm::ArrayRef<ValueId> roots) {
+BottleneckChoice chooseBottlenecks(const Graph &g, llvm::ArrayRef<ValueId> roots,
+                                   int64_t smallest) {
   BottleneckChoice out;
   llvm::DenseSet<ValueId> readByBackward;
   for (uint32_t i = 0; i < g.numNodes(); ++i)
@@ -58,14 +59,14 @@ BottleneckChoice chooseBottlenecks(const Graph &g, llvm::ArrayRef<ValueId> roots
       for (ValueId v : n.operands)
         readByBackward.insert(roots[v.index]);
   for (uint32_t i = 0; i < g.numValues(); ++i)
-    out.numRead += decisionAlone(g, ValueId(i)) == Decision::Taken && roots[i] == ValueId(i) &&
-                   readByBackward.count(ValueId(i));
+    out.numRead += decisionAlone(g, ValueId(i), smallest) == Decision::Taken &&
+                   roots[i] == ValueId(i) && readByBackward.count(ValueId(i));
   out.target = std::sqrt(double(out.numRead));
 
   std::vector<size_t> all, read; // indices of candidates
   llvm::DenseSet<ValueId> seen;
   for (ValueId v : bottlenecks(g)) {
-    Decision decision = decisionAlone(g, v);
+    Decision decision = decisionAlone(g, v, smallest);
     if (decision == Decision::Taken && !seen.insert(roots[v.index]).second)
       decision = Decision::SameStorage;
     if (decision == Decision::Taken) {

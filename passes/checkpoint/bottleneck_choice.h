@@ -9,7 +9,7 @@ struct BottleneckChoice {
   enum class Decision : uint8_t {
     Taken,
     NotForward,  // not made by a node of the forward phase
-    Small,       // fewer elements than kSmallCheckpointElements
+    Small,       // fewer elements than the limit
     KindOfOp,    // a loss, a norm, dropout, a cast (kNotACheckpoint)
     SameStorage, // a view of a bottleneck before it
     NotRead,     // the backward pass does not read it, and it reads enough others
@@ -28,11 +28,14 @@ struct BottleneckChoice {
   std::vector<ValueId> taken() const;
 };
 
-constexpr int64_t kSmallCheckpointElements = 1024;
+// The limit of the original.
+constexpr int64_t kSmallestCheckpoint = 1024; // elements
 
 // The rules of the original: candidates are the bottlenecks among the tensors that the backward
 // pass reads or, if these are fewer than sqrt(N), all bottlenecks. Of the candidates every k-th is
-// taken, so that about sqrt(N) are. `roots`: storageRoots of the graph.
-BottleneckChoice chooseBottlenecks(const Graph &g, llvm::ArrayRef<ValueId> roots);
+// taken, so that about sqrt(N) are. `roots`: storageRoots of the graph. `smallest`: the number of
+// elements that a checkpoint has at least.
+BottleneckChoice chooseBottlenecks(const Graph &g, llvm::ArrayRef<ValueId> roots,
+                                   int64_t smallest = kSmallestCheckpoint);
 
 } // namespace isthmus

@@ -32,25 +32,32 @@ std::vector<bool> ancestorsOfLoss(const Graph &g) {
   return is;
 }
 
-// Drops the nodes that depend on no input of kind Input.
-void dropSideBranches(const Graph &g, std::vector<bool> &onPath) {
+// What counts as data beside inputs of kind Input.
+struct Data {
+  bool constants, draws;
+};
+
+bool isDrawn(const Node &n) { return n.op->effect == Effect::Draws; }
+bool isConstant(const Node &n) { return n.operands.empty() && !isDrawn(n); } // full, iota
+
+// Drops the nodes that depend on no data.
+void dropSideBranches(const Graph &g, Data data, std::vector<bool> &onPath) {
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     if (!onPath[i])
       continue;
-    onPath[i] = llvm::any_of(g.node(NodeId(i)).operands, [&](ValueId v) {
-      if (NodeId def = g.value(v).def)
-        return bool(onPath[def.index]);
-      return g.inputOf(v)->kind == InputKind::Input;
-    });
+    const Node &n = g.node(NodeId(i));
+    onPath[i] = (data.draws && isDrawn(n)) || (data.constants && isConstant(n)) ||
+                llvm::any_of(n.operands, [&](ValueId v) {
+                  if (NodeId def = g.value(v).def)
+                    return bool(onPath[def.index]);
+                  const InputKind kind = g.inputOf(v)->kind;
+                  return kind == InputKind::Input || (data.constants && kind == InputKind::Const);
+                });
   }
 }
 
-} // namespace
-
-std::vector<ValueId> bottlenecks(const Graph &g) {
-  std::vector<bool> onPath = ancestorsOfLoss(g);
-  dropSideBranches(g, onPath);
-
+// `onPath`: the nodes between the data and the loss.
+std::vector<ValueId> bottlenecksAmong(const Graph &g, const std::vector<bool> &onPath) {
   // Vertices: nodes, then values, then a source before all data and a sink.
   using Undirected = boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS>;
   const size_t nodes = g.numNodes(), source = nodes + g.numValues(), sink = source + 1;
@@ -91,6 +98,27 @@ std::vector<ValueId> bottlenecks(const Graph &g) {
   llvm::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
+}
+
+} // namespace
+
+std::vector<ValueId> bottlenecks(const Graph &g) {
+  const std::vector<bool> ancestors = ancestorsOfLoss(g);
+  const bool hasDraws = g.countNodes(isDrawn) > 0;
+  const bool hasConstants =
+      g.countNodes(isConstant) > 0 ||
+      llvm::any_of(g.inputs(), [](const Input &i) { return i.kind == InputKind::Const; });
+  std::vector<ValueId> most;
+  for (Data data : {Data{false, false}, Data{true, false}, Data{false, true}, Data{true, true}}) {
+    if ((data.constants && !hasConstants) || (data.draws && !hasDraws))
+      continue;
+    std::vector<bool> onPath = ancestors;
+    dropSideBranches(g, data, onPath);
+    std::vector<ValueId> found = bottlenecksAmong(g, onPath);
+    if (found.size() > most.size())
+      most = std::move(found);
+  }
+  return most;
 }
 
 } // namespace isthmus

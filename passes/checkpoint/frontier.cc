@@ -8,15 +8,15 @@ namespace {
 
 class Frontiers {
 public:
-  Frontiers(const Graph &g, llvm::ArrayRef<ValueId> roots)
+  Frontiers(const Graph &g, llvm::ArrayRef<ValueId> roots, const std::vector<bool> &isForward)
       : g_(g), roots_(roots), lastRead_(g.numValues(), 0) {
     for (uint32_t i = 0; i < g.numNodes(); ++i) {
       const Node &n = g.node(NodeId(i));
-      if (n.phase == Phase::Backward)
+      if (n.phase == Phase::Backward && !isForward[i])
         break;
       order_.push_back(NodeId(i));
       for (ValueId v : n.operands)
-        if (n.phase == Phase::Forward)
+        if (isForward[i])
           lastRead_[roots[v.index].index] = i;
     }
     measure();
@@ -92,8 +92,9 @@ private:
 
 } // namespace
 
-std::vector<std::vector<ValueId>> frontierCuts(const Graph &g, llvm::ArrayRef<ValueId> roots) {
-  Frontiers f(g, roots);
+std::vector<std::vector<ValueId>> frontierCuts(const Graph &g, llvm::ArrayRef<ValueId> roots,
+                                               const std::vector<bool> &isForward) {
+  Frontiers f(g, roots, isForward);
   std::vector<std::vector<ValueId>> out;
   const size_t most = std::min(static_cast<size_t>(3 * std::sqrt(double(f.size()))) + 2, f.size());
   // Every number of segments up to 40, then steps of a twentieth.

@@ -1,7 +1,7 @@
 // Cuts of the forward part through small frontiers, for graphs without bottlenecks.
 #pragma once
 
-#include "passes/rewrite/problem.h"
+#include "ir/graph.h"
 
 namespace isthmus {
 
@@ -10,7 +10,8 @@ namespace isthmus {
 // be recomputed one at a time, whatever connections skip over them. Returns one set of values to
 // keep for each number of segments tried: 2, 3, ... up to about 3 sqrt(N), with steps of a
 // twentieth from 40 on. A cut lies where the frontier is smallest near an even share of the bytes.
-// `roots`: storageRoots of the graph.
-std::vector<std::vector<ValueId>> frontierCuts(const Graph &g, llvm::ArrayRef<ValueId> roots);
+// `roots`: storageRoots of the graph; `isForward`: its forwardPart.
+std::vector<std::vector<ValueId>> frontierCuts(const Graph &g, llvm::ArrayRef<ValueId> roots,
+                                               const std::vector<bool> &isForward);
 
 } // namespace isthmus

@@ -2,14 +2,13 @@
 
 #include "ir/check.h"
 #include "ir/loss_value.h"
-#include "passes/checkpoint/bottleneck_choice.h"
-#include "passes/checkpoint/bottlenecks.h"
+#include "passes/checkpoint/forward_part.h"
 #include "passes/checkpoint/frontier.h"
 #include "passes/names.h"
-#include "passes/plan/checkpoint_schedule.h"
 #include "passes/rewrite/original.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace isthmus {
 namespace {
@@ -18,18 +17,17 @@ constexpr llvm::StringRef kNames[] = {"none", "speed", "memory", "collection"};
 
 class Planner {
 public:
-  Planner(const Graph &g, const GraphProblem &p, const PolicyOptions &o)
-      : g_(g), p_(p), o_(o), roots_(storageRoots(g)) {}
+  Planner(const Graph &g, const GraphProblem &p, llvm::ArrayRef<ProblemPart> parts,
+          const PolicyOptions &o)
+      : g_(g), o_(o), roots_(storageRoots(g)), isForward_(forwardPart(g)),
+        choices_(g, p, parts, isForward_) {}
 
-  llvm::Expected<PolicyResult> run() {
-    result_.schedule = plan::sourceOrder(p_.problem);
-    result_.baseline = plan::evaluate(p_.problem, result_.schedule);
-    if (!result_.baseline.error.empty())
-      return internalError("the source order is not valid: {0}", result_.baseline.error);
-    result_.planned = result_.baseline;
+  llvm::Expected<PolicyInParts> run() {
+    if (llvm::Error e = choices_.scoreBaseline())
+      return e;
     result_.policyUsed = plannedBy(o_.policy);
     if (o_.policy == Policy::None)
-      return std::move(result_);
+      return concluded();
     if (!g_.hasBackward())
       return addRemedy(makeError("a policy needs a graph with a backward pass"),
                        {"loss", "", "give the loss"});
@@ -37,27 +35,28 @@ public:
     auto chosen = choose();
     if (!chosen)
       return chosen.takeError();
-    std::vector<ValueId> kept = withoutEnds(*chosen);
+    Ends ends;
+    const std::vector<ValueId> kept = withoutEnds(*chosen, ends);
     if (o_.policy != Policy::Memory && kept.empty())
-      return makeError(
-          "no checkpoints are left: policy '{0}' found {1} values, all of them inputs or outputs",
-          policyName(o_.policy), chosen->size());
-    if (kept.empty()) {
-      note("no bottleneck was found: every value has a path around it; segments that keep their "
-           "whole frontier are tried");
-    } else {
-      consider(kept, plannedBy(o_.policy));
-    }
-    bool gains = result_.planned.peakBytes < result_.baseline.peakBytes;
-    // What chunks leave of a segment is not what the bottlenecks were chosen by.
-    if (o_.policy == Policy::Memory && (!isEnough_ || !gains || undivided_))
-      considerFrontiers(/*hadBottlenecks=*/!kept.empty());
-    conclude();
-    return std::move(result_);
+      return addRemedy(makeError("no checkpoints are left: expected values that the forward part "
+                                 "makes and that it may free, got {0}",
+                                 ends.text()),
+                       {"checkpoints", "", "name others"});
+    noteEnds(ends);
+    if (kept.empty())
+      noteNoBottleneck();
+    else if (llvm::Error e = consider(kept, plannedBy(o_.policy)))
+      return e;
+    if (o_.policy == Policy::Memory)
+      if (llvm::Error e = considerFrontiers(/*hadBottlenecks=*/!kept.empty()))
+        return e;
+    choices_.addFree();
+    noteGain();
+    return concluded();
   }
 
 private:
-  void note(std::string text) { result_.notes.push_back(std::move(text)); }
+  void note(Remark remark) { result_.notes.push_back(std::move(remark)); }
 
   llvm::Expected<std::vector<ValueId>> choose() {
     if (o_.policy == Policy::Speed)
@@ -97,13 +96,13 @@ private:
 
   bool isForwardResult(ValueId v) const {
     NodeId def = g_.value(v).def;
-    return def && g_.node(def).phase == Phase::Forward;
+    return def && !Graph::isReplaced(def) && isForward_[def.index];
   }
 
   llvm::Expected<std::vector<ValueId>> contractions() const {
     std::vector<ValueId> out;
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      if (const Node &n = g_.node(NodeId(i)); n.op->is(kContraction) && n.phase == Phase::Forward)
+      if (const Node &n = g_.node(NodeId(i)); n.op->is(kContraction) && isForward_[i])
         for (uint32_t r = 0; r < n.numResults; ++r) // spares attention a second run
           out.push_back(n.result(r));
     if (out.empty())
@@ -133,13 +132,12 @@ private:
   // Chunks lie beside one another, so the bottlenecks are those of the graph before it was divided.
   std::vector<ValueId> someBottlenecks() {
     const Graph &whole = undivided();
-    BottleneckChoice choice = chooseBottlenecks(whole, storageRoots(whole));
-    isEnough_ = choice.isEnough;
-    return divided(choice.taken());
+    bottlenecks_ = chooseBottlenecks(whole, storageRoots(whole), o_.smallestCheckpoint);
+    return divided(bottlenecks_.taken());
   }
 
   const Graph &undivided() {
-    if (!g_.numReplaced())
+    if (!g_.numReplaced() && !g_.isRewritten())
       return g_;
     if (!undivided_)
       undivided_ = originalOf(g_);
@@ -157,115 +155,139 @@ private:
     return withChunks(out);
   }
 
+  // Values that cannot be checkpoints, by number.
+  struct Ends {
+    size_t inputs = 0, outputs = 0, later = 0;
+
+    std::string text() const {
+      std::vector<std::string> parts;
+      auto add = [&](size_t count, const char *one, const char *many) {
+        if (count)
+          parts.push_back(std::to_string(count) + (count == 1 ? one : many));
+      };
+      add(inputs, " graph input", " graph inputs");
+      add(outputs, " output", " outputs");
+      add(later, " value of the backward part", " values of the backward part");
+      return llvm::join(parts, ", ");
+    }
+  };
+
   // Removes inputs and outputs, which are live in any case, and values that the forward part does
   // not make.
-  std::vector<ValueId> withoutEnds(const std::vector<ValueId> &chosen) {
+  std::vector<ValueId> withoutEnds(const std::vector<ValueId> &chosen, Ends &ends) const {
     std::vector<ValueId> out;
     const llvm::DenseSet<ValueId> all(g_.outputs().begin(), g_.outputs().end());
-    size_t inputs = 0, outputs = 0, later = 0;
     ValueId loss = lossOf(g_);
     for (ValueId v : chosen) {
       if (!g_.value(roots_[v.index]).def)
-        ++inputs;
+        ++ends.inputs;
       else if (v == loss || all.count(v))
-        ++outputs;
+        ++ends.outputs;
       else if (!isForwardResult(v))
-        ++later;
+        ++ends.later;
       else
         out.push_back(v);
     }
-    if (inputs)
-      note(std::to_string(inputs) +
-           " of the checkpoints are graph inputs, which are always live; left out");
-    if (outputs)
-      note(std::to_string(outputs) +
-           " of the checkpoints are outputs, which are live to the end in any case; left out");
-    if (later)
-      note(std::to_string(later) +
-           " of the checkpoints are not made by the forward part; left out");
     return out;
   }
 
-  // Scores keeping exactly `kept`, and takes it if it is the best so far.
-  void consider(const std::vector<ValueId> &kept, PlannedBy name) {
-    if (keep_.empty())
-      keepIndependentOfParameters();
-    std::vector<plan::Read> added;
-    for (ValueId v : kept)
-      if (plan::Read r = p_.readOf(g_, roots_[v.index]); !keep_[r.op][r.output]) {
-        keep_[r.op][r.output] = true;
-        added.push_back(r);
-      }
-    plan::Schedule s = plan::checkpointSchedule(p_.problem, keep_);
-    for (const plan::Read &r : added)
-      keep_[r.op][r.output] = false;
-    plan::Evaluation e = plan::evaluate(p_.problem, s);
-    if (!e.error.empty())
-      return note("internal: a schedule was not valid: " + e.error);
-    const bool isOwn = !leastTried_; // the policy's own choice is considered first
-    leastTried_ = std::min(leastTried_.value_or(e.peakBytes), e.peakBytes);
-    // A choice that saves no memory is not worth its time, unless it recomputes nothing.
-    const bool isFree = isOwn && e.recomputed == 0 && e.peakBytes == result_.planned.peakBytes;
-    if (e.peakBytes >= result_.planned.peakBytes && !isFree)
-      return;
-    improved_ = true;
-    result_.schedule = std::move(s);
-    result_.planned = e;
-    result_.checkpoints = kept;
-    result_.policyUsed = name;
+  void noteEnds(const Ends &ends) {
+    if (ends.inputs)
+      note(std::to_string(ends.inputs) +
+           " of the checkpoints are graph inputs, which are always live; left out");
+    if (ends.outputs)
+      note(std::to_string(ends.outputs) +
+           " of the checkpoints are outputs, which are live to the end in any case; left out");
+    if (ends.later)
+      note(std::to_string(ends.later) +
+           " of the checkpoints are not made by the forward part; left out");
   }
 
-  // As the original does, recompute only values that depend on the values differentiated by.
-  void keepIndependentOfParameters() {
-    keep_.resize(p_.problem.ops.size());
-    for (size_t i = 0; i < keep_.size(); ++i)
-      keep_[i].assign(std::max<size_t>(1, p_.problem.ops[i].outputBytes.size()), false);
-    std::vector<bool> depends = dependsOnParameters(g_);
-    for (uint32_t n = 0; n < g_.numNodes(); ++n) {
-      const Node &node = g_.node(NodeId(n));
-      for (uint32_t r = 0; r < node.numResults; ++r)
-        if (!depends[node.result(r).index] && !node.op->is(kView))
-          keep_[p_.opOf(NodeId(n))][r] = true;
+  // Tells why no bottleneck is kept.
+  void noteNoBottleneck() {
+    const Graph &whole = undivided();
+    size_t all = 0, small = 0;
+    for (const BottleneckChoice::Candidate &c : bottlenecks_.candidates) {
+      if (c.value == lossOf(whole) || llvm::is_contained(whole.outputs(), c.value))
+        continue;
+      ++all;
+      small += c.decision == BottleneckChoice::Decision::Small;
     }
+    const char *instead = "; segments that keep their whole frontier are tried";
+    if (all == 0)
+      return note(std::string("no bottleneck was found: every value has a path around it") +
+                  instead);
+    if (small == 0)
+      return note("none of the " + std::to_string(all) +
+                  " bottlenecks is kept: they are made by losses, norms, dropout or casts" +
+                  instead);
+    const std::string limit = "fewer than " + std::to_string(o_.smallestCheckpoint) + " elements";
+    note({small == all ? "none of the " + std::to_string(all) + " bottlenecks is kept: all have " +
+                             limit + instead
+                       : "none of the " + std::to_string(all) +
+                             " bottlenecks is kept: " + std::to_string(small) + " have " + limit +
+                             ", and losses, norms, dropout or casts make the others" + instead,
+          {"smallest-checkpoint", "1", "take small ones too"}});
   }
 
-  void considerFrontiers(bool hadBottlenecks) {
-    for (const std::vector<ValueId> &kept : frontierCuts(g_, roots_))
-      consider(kept, PlannedBy::Frontiers);
+  llvm::Error consider(const std::vector<ValueId> &kept, PlannedBy name) {
+    auto isBest = choices_.isBest(kept);
+    if (!isBest)
+      return isBest.takeError();
+    if (*isBest) {
+      result_.checkpoints = kept;
+      result_.policyUsed = name;
+    }
+    return llvm::Error::success();
+  }
+
+  llvm::Error considerFrontiers(bool hadBottlenecks) {
+    for (const std::vector<ValueId> &kept : frontierCuts(g_, roots_, isForward_))
+      if (llvm::Error e = consider(kept, PlannedBy::Frontiers))
+        return e;
     // With chunks, those were the cuts before the first chunk's backward part: all that matter if a
     // head alone is divided, and none if the whole step is.
     if (const Graph &whole = undivided(); undivided_)
-      for (const std::vector<ValueId> &kept : frontierCuts(whole, storageRoots(whole)))
-        consider(divided(kept), PlannedBy::Frontiers);
+      for (const std::vector<ValueId> &kept :
+           frontierCuts(whole, storageRoots(whole), forwardPart(whole)))
+        if (llvm::Error e = consider(divided(kept), PlannedBy::Frontiers))
+          return e;
     if (hadBottlenecks && result_.policyUsed == PlannedBy::Frontiers)
-      note(isEnough_ ? "segments that keep their whole frontier need less than the bottlenecks"
-                     : "the bottlenecks leave most of the network in one piece; segments that keep "
-                       "their whole frontier need less");
+      note(bottlenecks_.isEnough
+               ? "segments that keep their whole frontier need less than the bottlenecks"
+               : "the bottlenecks leave most of the network in one piece; segments that keep "
+                 "their whole frontier need less");
+    return llvm::Error::success();
   }
 
-  void conclude() {
-    if (!improved_) {
-      std::string least = leastTried_ ? " (" + std::to_string(*leastTried_) + " bytes against " +
-                                            std::to_string(result_.baseline.peakBytes) + ")"
-                                      : "";
+  void noteGain() {
+    if (!choices_.hasBest()) {
+      const auto tried = choices_.leastTried();
+      std::string least = tried ? " (" + std::to_string(*tried) + " bytes against " +
+                                      std::to_string(choices_.baseline().peakBytes) + ")"
+                                : "";
       note("policy '" + policyName(o_.policy).str() +
            "' would save no memory over no checkpointing" + least + "; nothing is recomputed");
       result_.policyUsed = PlannedBy::None;
-    } else if (result_.planned.recomputed == 0) {
+    } else if (choices_.recomputed() == 0) {
       note("everything that the backward part reads is kept: there is nothing to recompute");
     }
   }
 
+  PolicyInParts concluded() {
+    result_.baseline = choices_.baseline();
+    result_.parts = choices_.takeBest();
+    return std::move(result_);
+  }
+
   const Graph &g_;
-  const GraphProblem &p_;
   const PolicyOptions &o_;
-  std::vector<ValueId> roots_;
-  std::optional<Graph> undivided_;      // the graph before chunks, if there are any
-  std::vector<std::vector<bool>> keep_; // by op and output: whether every policy keeps it
-  PolicyResult result_;
-  std::optional<int64_t> leastTried_; // the lowest peak of all choices considered
-  bool isEnough_ = true;              // sqrt(N) bottlenecks or more, and they divide the network
-  bool improved_ = false;
+  const std::vector<ValueId> roots_;
+  const std::vector<bool> isForward_; // by node
+  ScoredChoices choices_;
+  std::optional<Graph> undivided_; // the graph before chunks and messages, if there are any
+  BottleneckChoice bottlenecks_;   // of the policy `memory`
+  PolicyInParts result_;           // without the plans
 };
 
 } // namespace
@@ -277,22 +299,6 @@ std::optional<Policy> parsePolicy(llvm::StringRef name) {
     if (kNames[i] == name)
       return static_cast<Policy>(i);
   return std::nullopt;
-}
-
-std::vector<bool> dependsOnParameters(const Graph &g) {
-  std::vector<bool> depends(g.numValues(), false);
-  for (const Input &i : g.inputs())
-    depends[i.value.index] = i.kind == InputKind::Param;
-  for (size_t i = 0; i < g.outputs().size(); ++i)
-    if (const OutputRole &role = g.role(i); role.kind == OutputKind::Gradient && g.inputOf(role.of))
-      depends[role.of.index] = true;
-  for (uint32_t n = 0; n < g.numNodes(); ++n) {
-    const Node &node = g.node(NodeId(n));
-    bool any = llvm::any_of(node.operands, [&](ValueId v) { return depends[v.index]; });
-    for (uint32_t r = 0; r < node.numResults; ++r)
-      depends[node.result(r).index] = any;
-  }
-  return depends;
 }
 
 llvm::StringRef policyName(Policy p) { return kNames[static_cast<size_t>(p)]; }
@@ -311,9 +317,20 @@ PlannedBy plannedBy(Policy p) {
   ISTHMUS_UNREACHABLE("an unknown policy");
 }
 
+llvm::Expected<PolicyInParts> planPolicyInParts(const Graph &g, const GraphProblem &p,
+                                                llvm::ArrayRef<ProblemPart> parts,
+                                                const PolicyOptions &options) {
+  return Planner(g, p, parts, options).run();
+}
+
 llvm::Expected<PolicyResult> planPolicy(const Graph &g, const GraphProblem &p,
                                         const PolicyOptions &options) {
-  return Planner(g, p, options).run();
+  auto found = planPolicyInParts(g, p, ProblemPart{&p.problem, {}}, options);
+  if (!found)
+    return found.takeError();
+  CheckpointPlan &plan = found->parts.front();
+  return PolicyResult{std::move(plan.schedule),      found->baseline,   plan.planned,
+                      std::move(found->checkpoints), found->policyUsed, std::move(found->notes)};
 }
 
 } // namespace isthmus

@@ -2,15 +2,18 @@
 //
 //   none        keeps everything
 //   speed       keeps what convolutions and matrix products give
-//   memory      keeps about sqrt(N) bottlenecks
+//   memory      keeps about sqrt(N) bottlenecks, or whole frontiers of segments
 //   collection  keeps what is marked #checkpoint, or what a list of names says
 //
-// A policy chooses checkpoints; all other forward values that the backward pass reads are
-// recomputed. Every choice is first scored on the problem. If it saves no memory against no
-// checkpointing, it is not taken and nothing is recomputed.
+// A policy chooses checkpoints; of all other forward values that the backward pass reads, those are
+// recomputed whose recomputation lowers the peak. Where gradients are differentiated again, earlier
+// gradients count as forward values (forwardPart). Every choice is first scored on the problem. If
+// it saves no memory against no checkpointing, it is not taken and nothing is recomputed.
 #pragma once
 
-#include "passes/rewrite/problem.h"
+#include "ir/diagnostics.h"
+#include "passes/checkpoint/bottleneck_choice.h"
+#include "passes/checkpoint/scored_choices.h"
 
 namespace isthmus {
 
@@ -27,15 +30,18 @@ struct PolicyOptions {
   Policy policy = Policy::None;
   // For Collection: a list of names as matchValues takes it. Empty: the values marked #checkpoint.
   std::string checkpoints;
+  int64_t smallestCheckpoint = kSmallestCheckpoint; // for Memory: elements of a bottleneck
 };
 
 struct PolicyResult {
   plan::Schedule schedule;
   plan::Evaluation baseline; // of the schedule in source order
   plan::Evaluation planned;
-  std::vector<ValueId> checkpoints; // kept, in order; empty if no choice was taken
+  // The values that were chosen, in order; empty if no choice was taken. What is kept besides, as
+  // it takes no memory at the peak, is not among them.
+  std::vector<ValueId> checkpoints;
   PlannedBy policyUsed = PlannedBy::None;
-  std::vector<std::string> notes;   // for the user: checkpoints that were left out or replaced
+  std::vector<Remark> notes; // for the user: checkpoints that were left out or replaced
 };
 
 // `g` is differentiated and has no clones; `p` is its problem. Errors: a pattern that matches
@@ -43,8 +49,17 @@ struct PolicyResult {
 llvm::Expected<PolicyResult> planPolicy(const Graph &g, const GraphProblem &p,
                                         const PolicyOptions &options);
 
-// By value: whether it depends on a parameter, or on an input that the graph differentiates by.
-// Every policy keeps the values that do not.
-std::vector<bool> dependsOnParameters(const Graph &g);
+// The same where several devices run the graph, which has messages then.
+struct PolicyInParts {
+  std::vector<CheckpointPlan> parts; // by part
+  plan::Evaluation baseline;         // the largest peak, and the costs of all
+  std::vector<ValueId> checkpoints;
+  PlannedBy policyUsed = PlannedBy::None;
+  std::vector<Remark> notes;
+};
+// Each part of `parts` is planned for by itself, and together they are all nodes of `g`.
+llvm::Expected<PolicyInParts> planPolicyInParts(const Graph &g, const GraphProblem &p,
+                                                llvm::ArrayRef<ProblemPart> parts,
+                                                const PolicyOptions &options);
 
 } // namespace isthmus

@@ -125,6 +125,27 @@ static std::vector<std::optional<uint32_t>> axesOfExamples(const Graph &g) {
   return axes;
 }
 
+// Names the first node that needs all examples at once.
+static llvm::Error nothingIsCut(const Graph &g, int64_t number) {
+  const std::vector<std::optional<uint32_t>> axes = axesOfExamples(g);
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    if (n.isStandIn() || n.op->is(kView))
+      continue;
+    const Factors f = factorsOf(g.call(NodeId(i)));
+    for (size_t k = 0; k < n.operands.size(); ++k)
+      if (const auto axis = axes[n.operands[k].index];
+          axis && f.operands[k][*axis].factor == Factors::kWhole)
+        return locate(makeError("the step cannot run in {0} micro-batches: '{1}' ({2}) needs the "
+                                "whole batch, and no other node can run on a part of it",
+                                number, g.nodeName(NodeId(i)), n.op->name),
+                      g.whereIs(NodeId(i)));
+  }
+  return makeError("the step cannot run in {0} micro-batches: no node can run on a part of the "
+                   "batch, which is axis 0 of all inputs",
+                   number);
+}
+
 llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number,
                                      llvm::ArrayRef<int64_t> only) {
   auto batch = batchOf(given, number);
@@ -134,6 +155,7 @@ llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number,
   RegionOptions all;
   all.leastShare = 0;
   all.mostNodes = SIZE_MAX;
+  bool isCut = false;
   llvm::StringSet<> tried;
   std::vector<std::optional<uint32_t>> axes = axesOfExamples(g);
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
@@ -150,9 +172,12 @@ llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number,
     if (region->units < number)
       continue;
     g = chunked(g, *region, number, only);
+    isCut = true;
     axes = axesOfExamples(g);
     i = uint32_t(-1); // other nodes have other places now
   }
+  if (!isCut)
+    return nothingIsCut(g, number);
   return g;
 }
 

@@ -29,7 +29,7 @@ int64_t examplesOf(const Graph &g);
 // The whole step in micro-batches: every region along axis 0 of the inputs of kind `input`, each in
 // `number` parts. Nodes without a factor there, such as a batch norm's statistics, read the whole
 // batch. With `only`, ascending numbers, the other micro-batches are left out (chunk.h). Errors:
-// fewer examples than parts.
+// fewer examples than parts; no node that can run on a part of the batch.
 llvm::Expected<Graph> inMicroBatches(const Graph &g, int64_t number,
                                      llvm::ArrayRef<int64_t> only = {});
 

@@ -4,6 +4,7 @@
 #include "ir/units.h"
 #include "ir/verifier.h"
 #include "passes/compile/accurate_inverses.h"
+#include "passes/compile/effect.h"
 #include "passes/compile/planning.h"
 #include "passes/compile/stages.h"
 #include "passes/differentiate/mode.h"
@@ -81,8 +82,10 @@ llvm::Expected<Compiled> compile(Graph forward, const CompileOptions &o, const T
            : o.firstStep && o.searches() && o.ways.invert
                ? plannedAccurately(std::move(*g), o, target)
                : planned(std::move(*g), o, target);
-  if (c)
+  if (c) {
     checkAfter("the rewrite", c->graph);
+    noteLittleEffect(*c, o, target);
+  }
   return c;
 }
 

@@ -1,9 +1,11 @@
 #include "passes/compile/divided_step.h"
 
 #include "ir/check.h"
+#include "ir/ops/averages.h"
 #include "ir/place.h"
 #include "passes/chunk/chunk.h"
 #include "passes/chunk/request.h"
+#include "passes/chunk/whole_node.h"
 #include "llvm/ADT/STLExtras.h"
 #include <limits>
 
@@ -106,9 +108,9 @@ private:
     if (number > 1) {
       const BatchSample sample(examplesOf(g), number);
       auto cut = isSampled_ ? inMicroBatches(g, number, sample.numbers) : inMicroBatches(g, number);
-      if (!cut)
-        return cut.takeError();
-      if (llvm::Error e = out_.numStages > 1 ? checkNothingIsWhole(*cut) : llvm::Error::success()) {
+      if (llvm::Error e = !cut                 ? cut.takeError()
+                          : out_.numStages > 1 ? checkNothingIsWhole(*cut)
+                                               : llvm::Error::success()) {
         if (o_.microBatches > 1)
           return e;
         o_.note(asRemark("the stages run one after the other: ", std::move(e)));
@@ -140,35 +142,18 @@ private:
 
   // A node that needs the whole batch, in the middle, would make all micro-batches wait for it.
   llvm::Error checkNothingIsWhole(const Graph &g) const {
-    std::vector<bool> afterChunk(g.numValues(), false);
-    for (uint32_t i = 0; i < g.numNodes(); ++i) {
-      const Node &n = g.node(NodeId(i));
-      const bool reads = llvm::any_of(n.operands, [&](ValueId v) { return afterChunk[v.index]; });
-      for (uint32_t r = 0; r < n.numResults; ++r)
-        afterChunk[n.result(r).index] = reads || n.is(StandIn::Chunk);
-    }
-    std::vector<bool> beforeChunk(g.numValues(), false);
-    NodeId first; // of those that need the whole batch; the others may only follow from it
-    for (uint32_t i = uint32_t(g.numNodes()); i-- > 0;) {
-      const Node &n = g.node(NodeId(i));
-      bool isRead = false;
-      for (uint32_t r = 0; r < n.numResults; ++r)
-        isRead |= beforeChunk[n.result(r).index];
-      const bool reads = llvm::any_of(n.operands, [&](ValueId v) { return afterChunk[v.index]; });
-      if (isRead && reads && !n.is(StandIn::Chunk) && n.phase == Phase::Forward && !n.op->is(kView))
-        first = NodeId(i);
-      for (ValueId v : n.operands)
-        if (n.is(StandIn::Chunk) || isRead)
-          beforeChunk[v.index] = true;
-    }
-    if (!first)
+    const NodeId whole = wholeNode(g);
+    if (!whole)
       return llvm::Error::success();
-    return addRemedy(
-        locate(makeError("'{0}' ({1}) needs the whole batch, so the micro-batches of the "
-                         "stages would all wait for it",
-                         g.nodeName(first), g.node(first).op->name),
-               g.whereIs(first)),
-        {"batch-norm", "micro", "take the statistics of each micro-batch, if it is a norm"});
+    const Node &n = g.node(whole);
+    llvm::Error e = locate(makeError("'{0}' ({1}) needs the whole batch, so the micro-batches of "
+                                     "the stages would all wait for it",
+                                     g.nodeName(whole), n.op->name),
+                           g.whereIs(whole));
+    if (averagedStatistics(*n.op).empty())
+      return e;
+    return addRemedy(std::move(e),
+                     {"batch-norm", "micro", "take the statistics of each micro-batch"});
   }
 
   const CompileOptions &o_;

@@ -9,7 +9,7 @@
 namespace isthmus {
 namespace {
 
-llvm::Error byValues(Graph &g, const GradientOptions &o) {
+llvm::Error byValues(Graph &g, const GradientOptions &o, const NoteSink &note) {
   auto ys = matchValues(g, o.ys);
   if (!ys)
     return ys.takeError();
@@ -28,6 +28,7 @@ llvm::Error byValues(Graph &g, const GradientOptions &o) {
   auto grads = gradients(g, *ys, *xs, seeds);
   if (!grads)
     return grads.takeError();
+  noteUnreached(g, *ys, *xs, *grads, "xs", note);
   addGradientOutputs(g, *xs, *grads);
   return llvm::Error::success();
 }
@@ -42,7 +43,7 @@ llvm::Expected<Graph> withGradients(Graph given, const CompileOptions &o,
   if (!ready)
     return ready;
   Graph g = inTrainingMode(originalOf(*ready), o.step);
-  if (llvm::Error e = how.ys.empty() ? differentiateLoss(g, o.step) : byValues(g, how))
+  if (llvm::Error e = how.ys.empty() ? differentiateLoss(g, o.step) : byValues(g, how, o.step.note))
     return e;
   return withoutDeadNodes(g);
 }

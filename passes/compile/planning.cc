@@ -214,7 +214,7 @@ private:
     if (!plan)
       return plan.takeError();
     figures().lowerBoundBytes = plan::lowestPeak(problem_.problem);
-    for (const std::string &note : plan->notes)
+    for (const Remark &note : plan->notes)
       o_.note(note);
     const bool isKept = given_.wasPlanned() && !policy && !chunked_;
     if (isKept) {
@@ -365,6 +365,11 @@ private:
 
 double asShareOf(double cost, double mostAdded, double of) {
   return cost > 0 ? (1 + mostAdded) * of / cost - 1 : mostAdded;
+}
+
+bool asksForPolicy(const CompileOptions &o) {
+  const auto *policy = std::get_if<PolicyOptions>(&o.plan);
+  return policy && policy->policy != Policy::None;
 }
 
 bool isTooDear(double overhead, std::optional<double> mostAdded) {

@@ -15,6 +15,9 @@ plan::SearchOptions searchOptions(const CompileOptions &o, bool &wasInterrupted)
 // The same limit on the cost of a plan, as a share of `cost`, that `mostAdded` is as a share of
 // `of`.
 double asShareOf(double cost, double mostAdded, double of);
+// Whether a fixed policy that keeps less than everything is asked for.
+bool asksForPolicy(const CompileOptions &o);
+
 // Whether a plan adds more than `mostAdded`, a share of the step's cost.
 bool isTooDear(double overhead, std::optional<double> mostAdded);
 // NotWithin, if the plan of these figures does; else success.

@@ -44,12 +44,15 @@ struct Candidate {
       : step(&step), mode(mode) {}
 
   const OrderedStep *step;
-  std::optional<CheckpointMode> mode;  // none: planned
+  std::optional<CheckpointMode> mode;  // none: planned, or by a policy
+  std::optional<PolicyInParts> policy; // without the plans
   std::vector<plan::PlanResult> plans; // by place
   Graph rewritten;
   StepTimes times;
 
-  PlannedBy by() const { return mode ? PlannedBy::None : PlannedBy::Budget; }
+  PlannedBy by() const {
+    return policy ? policy->policyUsed : mode ? PlannedBy::None : PlannedBy::Budget;
+  }
   int64_t arenaBytes() const {
     int64_t most = 0;
     for (const plan::PlanResult &p : plans)
@@ -70,6 +73,12 @@ public:
     out_.graph.record.target = target_.name;
     out_.graph.record.policy = best_->by();
     out_.graph.record.budgetBytes = out_.budgetBytes;
+    if (best_->policy) {
+      for (const Remark &note : best_->policy->notes)
+        o_.note(note);
+      for (ValueId v : best_->policy->checkpoints)
+        out_.checkpoints.push_back(best_->step->graph.valueName(v).str());
+    }
     out_.order = best_->step->order;
     out_.mode = best_->mode;
     out_.added = added(*best_);
@@ -113,6 +122,31 @@ private:
       r.isWithin = r.arenaBytes <= limit;
       c.plans.push_back(std::move(r));
     }
+    finishCandidate(c);
+    return c;
+  }
+
+  // A fixed policy, of which each place takes what lowers its own peak.
+  llvm::Expected<Candidate> byPolicy(const OrderedStep &step, const PolicyOptions &policy,
+                                     const StageLimits &limits) {
+    Candidate c(step, std::nullopt);
+    std::vector<ProblemPart> parts;
+    for (const PlaceProblem &place : step.places)
+      parts.push_back({&place.problem, place.whole});
+    auto found = planPolicyInParts(step.graph, step.problem, parts, policy);
+    if (!found)
+      return found.takeError();
+    for (size_t i = 0; i < step.places.size(); ++i) {
+      plan::PlanResult r;
+      r.schedule = std::move(found->parts[i].schedule);
+      r.planned = found->parts[i].planned;
+      const int64_t limit = limits.places[i].arenaBytes;
+      r.arenaBytes = arenaOf(step.places[i].problem, r, limit);
+      r.isWithin = r.arenaBytes <= limit;
+      c.plans.push_back(withEarlyRecomputation(step, step.places[i], std::move(r), limit));
+    }
+    found->parts.clear();
+    c.policy = std::move(*found);
     finishCandidate(c);
     return c;
   }
@@ -274,6 +308,13 @@ private:
                                               CheckpointMode::Always}
                 : std::vector<CheckpointMode>{CheckpointMode::Never};
     for (const OrderedStep &step : steps_) {
+      if (asksForPolicy(o_)) {
+        auto c = byPolicy(step, std::get<PolicyOptions>(o_.plan), limits);
+        if (!c)
+          return c.takeError();
+        consider(std::move(*c), limits);
+        continue;
+      }
       for (CheckpointMode mode : modes)
         consider(inMode(step, mode, limits), limits);
       const bool mayBeBetter = limits.isSmallest || !best_ || isBetter(step.number, step.seconds);

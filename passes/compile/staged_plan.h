@@ -16,10 +16,11 @@ struct StagedPlan {
   Graph graph; // rewritten
   std::vector<CompiledProgram> programs;
   StageOrder order = StageOrder::OneFOneB;
-  std::optional<CheckpointMode> mode; // none: planned
-  std::vector<int64_t> baselinePeaks; // by place
-  double added = 0;                   // share of the cost without a plan
-  int64_t lowestPeak = 0;             // a lower bound of the largest device's
+  std::optional<CheckpointMode> mode;   // none: planned, or by a policy
+  std::vector<std::string> checkpoints; // names of the values that a policy keeps
+  std::vector<int64_t> baselinePeaks;   // by place
+  double added = 0;                     // share of the cost without a plan
+  int64_t lowestPeak = 0;               // a lower bound of the largest device's
   std::optional<int64_t> budgetBytes, smallestBudgetBytes;
   bool wasInterrupted = false;
 };

@@ -63,10 +63,9 @@ private:
     if (!o_.chunks.empty())
       return makeError("a region in chunks is for one device, and the step runs on several; its "
                        "micro-batches are such chunks");
-    if (const auto *policy = std::get_if<PolicyOptions>(&o_.plan);
-        policy && policy->policy != Policy::None)
-      return addRemedy(addRemedy(makeError("a fixed policy chooses what one device keeps, and the "
-                                           "step runs on several"),
+    if (asksForPolicy(o_) && (s_.stages > 0 || s_.checkpoint))
+      return addRemedy(addRemedy(makeError("a fixed policy chooses what the devices that a file "
+                                           "names keep, and not what the stages of a request do"),
                                  {"checkpoint", "always", "recompute in every micro-batch"}),
                        {"budget", "", "plan within the bytes of each device"});
     return llvm::Error::success();
@@ -190,6 +189,10 @@ private:
     f.smallestBudgetBytes = plan.smallestBudgetBytes;
     f.policyUsed = out_.graph.record.policy;
     setCheckpoint(f, plan.order, plan.mode);
+    if (asksForPolicy(o_)) {
+      f.checkpoint = plannedByText(f.policyUsed).str();
+      f.checkpoints = std::move(plan.checkpoints);
+    }
     setCut(f, step_);
     setFigures(plan.baselinePeaks, plan.added);
     return finish();

@@ -154,17 +154,27 @@ static bool dependsOn(const Graph &g, ValueId y, llvm::ArrayRef<ValueId> xs) {
   return depends.test(y.index);
 }
 
-// Names the values that were asked for and that the loss does not depend on.
-void noteUnread(const Graph &g, const StepOptions &o, ValueId y, llvm::ArrayRef<ValueId> xs,
-                llvm::ArrayRef<ValueId> grads) {
-  std::string names;
+// Up to three names: "'%a', '%b', '%c' and 4 others".
+static std::string someNames(const Graph &g, llvm::ArrayRef<ValueId> values) {
+  constexpr size_t kMost = 3;
+  std::string text;
+  for (ValueId v : values.take_front(kMost))
+    text += (text.empty() ? "'%" : ", '%") + g.valueName(v).str() + "'";
+  if (values.size() > kMost)
+    text += " and " + std::to_string(values.size() - kMost) + " others";
+  return text;
+}
+
+void noteUnreached(const Graph &g, llvm::ArrayRef<ValueId> ys, llvm::ArrayRef<ValueId> xs,
+                   llvm::ArrayRef<ValueId> grads, const char *option, const NoteSink &note) {
+  std::vector<ValueId> unreached;
   for (size_t i = 0; i < xs.size(); ++i)
-    if (!grads[i] && !dependsOn(g, y, xs[i]))
-      names += (names.empty() ? "'%" : ", '%") + g.valueName(xs[i]).str() + "'";
-  if (!names.empty())
-    tell(o.note, {"'%" + g.valueName(y).str() + "' does not depend on " + names +
-                      ", so the gradient is zero there",
-                  {"wrt", "", "name others to differentiate by"}});
+    if (!grads[i])
+      unreached.push_back(xs[i]);
+  if (!unreached.empty())
+    tell(note, {"no gradient of " + someNames(g, ys) + " reaches " + someNames(g, unreached) +
+                    ": what is given for " + (unreached.size() == 1 ? "it" : "them") + " is zeros",
+                {option, "", "name others to differentiate by"}});
 }
 
 llvm::Error differentiateLoss(Graph &g, const StepOptions &o) {
@@ -192,9 +202,9 @@ llvm::Error differentiateLoss(Graph &g, const StepOptions &o) {
                        {"wrt", "", "name others to differentiate by"});
     tell(o.note, {none + "them only through ops without a gradient, so all gradients are zero",
                   {"loss", "", "name another value"}});
+  } else if (o.wrt.kind == Wrt::Kind::Named) {
+    noteUnreached(g, *y, *xs, *grads, "wrt", o.note);
   }
-  if (o.wrt.kind == Wrt::Kind::Named)
-    noteUnread(g, o, *y, *xs, *grads);
   addGradientOutputs(g, *xs, *grads);
   return llvm::Error::success();
 }

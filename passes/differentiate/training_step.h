@@ -33,9 +33,9 @@ bool hasLoss(const Graph &g, const StepOptions &o);
 
 // Adds the loss and the gradients as outputs to a forward graph, in training mode unless `mode`
 // says otherwise. With a loss of a kind (not LossKind::Value), they replace the model's own outputs
-// unless `keepsOutputs`. A graph that has gradients already is returned unchanged. Errors: no loss; a loss
-// or values to differentiate by that the graph lacks; an op without a gradient; no gradient that
-// reaches any of the values to differentiate by.
+// unless `keepsOutputs`. A graph that has gradients already is returned unchanged. Errors: no loss;
+// a loss or values to differentiate by that the graph lacks; an op without a gradient; no gradient
+// that reaches any of the values to differentiate by.
 llvm::Expected<Graph> trainingStep(Graph g, const StepOptions &o);
 
 // The two parts of trainingStep, for callers that differentiate again. The first: a forward graph
@@ -43,6 +43,10 @@ llvm::Expected<Graph> trainingStep(Graph g, const StepOptions &o);
 Graph inTrainingMode(Graph g, const StepOptions &o);
 // the second: appends the gradients of the loss as outputs, to any graph without clones.
 llvm::Error differentiateLoss(Graph &g, const StepOptions &o);
+
+// Notes which of `xs` no gradient of `ys` reaches, whose `grads` are null. `option` names xs.
+void noteUnreached(const Graph &g, llvm::ArrayRef<ValueId> ys, llvm::ArrayRef<ValueId> xs,
+                   llvm::ArrayRef<ValueId> grads, const char *option, const NoteSink &note);
 
 // The mode of batch norm and dropout in the graph, for reports: "train", "eval" or "as-written".
 llvm::StringRef modeText(const Graph &g);

@@ -376,7 +376,7 @@ private:
   // --- Bottlenecks
   void explainBottlenecks() {
     std::vector<ValueId> originalRoots = storageRoots(original_);
-    BottleneckChoice choice = chooseBottlenecks(original_, originalRoots);
+    BottleneckChoice choice = chooseBottlenecks(original_, originalRoots, o_.smallestCheckpoint);
     out_.checkpointTarget = choice.target;
     out_.checkpointStep = choice.step;
     ValueId loss = lossOf(original_);

@@ -80,6 +80,7 @@ struct ChunkedValue {
 
 struct ExplainOptions {
   Policy policy = Policy::None;     // as requested
+  int64_t smallestCheckpoint = kSmallestCheckpoint; // likewise
   PlannedBy policyUsed = PlannedBy::Nothing;
   std::vector<ValueId> checkpoints; // of the graph that is explained
   size_t top = 10;                  // number of tensors to report, largest first

@@ -134,6 +134,7 @@ class DoorsAgree(command.TestCase):
             ("glow.isth", {"budget": "min", "allow": ["recompute", "invert"], "max_inverse_error": 1e-6}),
             ("glow.isth", {"budget": "min", "allow": ["recompute", "invert"], "iterations": 4}),
             ("resnet.isth", {**classes, "checkpoints": "*.sum,relu1"}),
+            ("resnet.isth", {**classes, "policy": "memory", "smallest_checkpoint": 100000}),
             ("resnet.isth", {**classes, "chunk": "%y:axis=0,chunks=2"}),
             ("resnet.isth", {**classes, "microbatches": 2, "budget": "60%"}),
         ):

@@ -338,6 +338,30 @@ class MicroBatches(Chunks):
         self.run_ok("opt", "once.isth", *plan, "-o", "twice.isth")
         self.assertEqual(self.read("once.isth"), self.read("twice.isth"))
 
+    def test_what_no_part_can_run_is_refused(self):
+        """A node that needs the whole batch, and all others follow from it: nothing would be divided."""
+        self.write("first.isth", """isthmus 2
+graph @first {
+  input %x : f32[8, 16]
+  param %w : f32[8, 8]
+  %h = matmul(%w, %x)
+  %g = tanh(%h)
+  %l = mean(%g)
+  loss %l
+  output %l
+}
+""")
+        r = command.run("opt", "first.isth", "--microbatches=2", "-o", "parts.isth", cwd=self.dir)
+        self.assertEqual(r.code, 1, r.err)
+        self.assertIn("the step cannot run in 2 micro-batches", r.err)
+
+    def test_parts_that_take_more_are_told(self):
+        model = self.net("resnet.isth", *self.NETS["resnet"])
+        r = self.report("opt", model, LOSS, "--microbatches=8", "-o", "parts.isth")
+        told = self.run_ok("opt", model, LOSS, "--microbatches=8", "-o", "parts.isth").err
+        more = r["predicted_peak_bytes"] > r["baseline_peak_bytes"]
+        self.assertEqual("8 micro-batches take more than the whole" in told, more, told)
+
     def test_save_memory(self):
         model = self.net("unet.isth", *self.NETS["unet"])
         whole = self.opt(model, LOSS, "--policy=none")

@@ -241,6 +241,27 @@ class Gradients(Case):
         self.run_ok("grad", "second.isth", "--ys=%grad2.w2", "--xs=%w3", "-o", "third.isth")
         self.assertIn("grad3.w3", self.outputs("third.isth"))
 
+    def test_what_no_gradient_reaches_is_told(self):
+        self.write("two.isth", """isthmus 2
+graph @two {
+  input %x : f32[4, 8]
+  param %w1 : f32[8, 8]
+  param %w2 : f32[8, 8]
+  %h1 = matmul(%x, %w1)
+  %y1 = mean(%h1)
+  %h2 = matmul(%x, %w2)
+  output %y1
+  output %h2
+}
+""")
+        told = "no gradient of '%y1' reaches '%w2': what is given for it is zeros"
+        for options in ["grad", "--ys=y1", "--xs=w1,w2"], ["grad", "--ys=y1", "--xs=w2"], ["opt", "--loss=%y1", "--wrt=w1,w2"]:
+            with self.subTest(options):
+                r = self.run_ok(options[0], "two.isth", *options[1:], "-o", "out.isth")
+                self.assertIn(told, r.err)
+                self.assertIn("--xs" if options[0] == "grad" else "--wrt", r.err)
+        self.assertNotIn("no gradient", self.run_ok("grad", "two.isth", "--ys=y1", "--xs=w1", "-o", "out.isth").err)
+
     def test_hessian_vector_products_of_a_rewritten_graph(self):
         """Recomputation does not affect gradients of higher order: clones are mapped to their origins."""
         self.run_ok("grad", self.chain(), "--loss=mse", "-o", "first.isth")
@@ -596,6 +617,14 @@ class Talk(Case):
                 text = self.run_ok(verb, "--help").out.decode()
                 self.assertIn("Example", text)
                 self.assertIn(f"isthmus {verb}", text)
+
+    def test_help_of_a_model(self):
+        text = self.run_ok("zoo", "unet", "--help").out.decode()
+        self.assertIn("--width=64", text)
+        self.assertIn("--shape=", text)
+        self.assertNotIn("--heads", text)
+        self.assertIn("--heads", self.run_ok("zoo", "--help").out.decode())
+        self.assertIn("sqrt(N) bottlenecks", " ".join(self.run_ok("opt", "--help").out.decode().split()))
 
     def test_examples_of_help_are_right(self):
         """The examples in the help use existing options. (The files that they name do not exist.)"""

@@ -303,6 +303,24 @@ class Files(Stages):
         self.assertEqual([s["device"] for s in r["stages"]], ["cpu:0", "cpu:1"])
         self.assert_bits(got, want)
 
+    def test_policies_on_devices_by_hand(self):
+        """Each device keeps what the policy or the list says, and none needs more than without."""
+        model = self.net("mlp", "mlp", "--depth=8", "--width=32", "--batch=256")
+        _, want = self.run_into("whole", model, LOSS)
+        text = self.read(model).decode()
+        placed = re.sub(r"(?m)^(  %(?:fc|relu)[4-9] = .*|  %y = .*)", r"\1 @cpu:1", text)
+        self.write("placed.isth", placed)
+        for k, way in enumerate(("--policy=memory", "--checkpoints=relu2,relu6")):
+            with self.subTest(way):
+                r, got = self.run_into(f"by{k}", "placed.isth", LOSS, way)
+                self.assertEqual([s["device"] for s in r["stages"]], ["cpu:0", "cpu:1"])
+                for s in r["stages"]:
+                    self.assertLessEqual(s["predicted_peak_bytes"], s["baseline_peak_bytes"])
+                self.assertLess(r["predicted_peak_bytes"], r["baseline_peak_bytes"])
+                self.assertGreater(r["clones"], 0)
+                self.assertTrue(r["checkpoints"])
+                self.assert_bits(got, want)
+
     def test_the_forward_part_alone_runs_in_stages_too(self):
         model = self.net("unet")
         _, want = self.run_into_forward("whole", model)

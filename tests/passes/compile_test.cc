@@ -1,6 +1,7 @@
 // Tests the whole compilation through the interface that embedding programs call.
 
 #include "passes/compile/compile.h"
+#include "passes/compile/effect.h"
 #include "passes/compile/gradient.h"
 #include "tools/zoo/zoo.h"
 #include "gtest/gtest.h"
@@ -92,6 +93,17 @@ TEST(Compile, TheLeastIsNoMoreThanThatOfAPolicy) {
   EXPECT_LT(least.figures.predictedPeakBytes, policy.figures.predictedPeakBytes);
 }
 
+// Its bottlenecks alone need 0.48 of the peak.
+TEST(Compile, MemoryTakesFrontiersWhereTheyNeedLess) {
+  CompileOptions o = crossEntropy();
+  o.plan = PolicyOptions{Policy::Memory, ""};
+  const Figures f =
+      llvm::cantFail(compile(zoo("resnet", {{"depth", "50"}, {"batch", "16"}}), o, Target()))
+          .figures;
+  EXPECT_EQ(f.policyUsed, PlannedBy::Frontiers);
+  EXPECT_LT(double(f.predictedPeakBytes), 0.4 * double(f.baselinePeakBytes));
+}
+
 TEST(Compile, WhatCannotBeMetTellsWhatCan) {
   CompileOptions o = crossEntropy();
   o.plan = Budget{Budget::Bytes, 1, 0};
@@ -121,6 +133,48 @@ TEST(Compile, ALimitOnMemoryCountsWhatIsAlwaysThere) {
   Failure f = failureOf(compile(smallNet(), o, Target()));
   EXPECT_EQ(f.kind, ErrorKind::CannotBeMet);
   EXPECT_EQ(f.options, (std::vector<std::string>{"memory-limit", "budget"}));
+}
+
+TEST(Effect, IsLittleByItsFigures) {
+  const AskedOfPeak policy{.lower = true, .any = true}, budget{.any = true},
+      parts{.parts = true, .lower = true, .any = true};
+  auto effect = [](int64_t before, int64_t after, double added, const AskedOfPeak &asked) {
+    Figures f;
+    f.baselinePeakBytes = before;
+    f.predictedPeakBytes = after;
+    f.recomputeOverhead = added;
+    return littleEffect(f, asked);
+  };
+  EXPECT_EQ(effect(1000, 995, 0.01, policy), LittleEffect::PeakStays);
+  EXPECT_EQ(effect(1000, 995, 0.01, budget), std::nullopt); // as was asked
+  EXPECT_EQ(effect(1000, 1000, 0, AskedOfPeak()), std::nullopt);
+  EXPECT_EQ(effect(1000, 1001, 0, parts), LittleEffect::PartsTakeMore);
+  EXPECT_EQ(effect(1000, 500, 0.3, policy), std::nullopt);
+  EXPECT_EQ(effect(1000, 980, 0.3, policy), LittleEffect::IsDear);
+  EXPECT_EQ(effect(1000, 980, 0.3, budget), LittleEffect::IsDear);
+
+  Figures f;
+  f.simulatedSeconds = 1;
+  f.stages.resize(3);
+  f.stages[0].busySeconds = 0.9;
+  f.stages[1].busySeconds = 0.4;
+  f.stages[2].busySeconds = 0.6;
+  EXPECT_EQ(idleStages(f), std::vector<size_t>{1});
+}
+
+// A request that does nothing says so, by the node that stops it.
+TEST(Effect, IsNotedWithItsCause) {
+  CompileOptions o = crossEntropy();
+  std::vector<Remark> notes;
+  o.step.note = [&](const Remark &r) { notes.push_back(r); };
+  o.plan = Budget{Budget::Smallest};
+  // One layer, whose weight's gradient is most of the peak.
+  const ZooOptions wide = {{"depth", "1"}, {"width", "64"}, {"batch", "2"}, {"shape", "4096"}};
+  const Compiled c = llvm::cantFail(compile(zoo("mlp", wide), o, Target()));
+  ASSERT_EQ(littleEffect(c.figures, askedOfPeak(o)), LittleEffect::PeakStays);
+  ASSERT_FALSE(notes.empty());
+  EXPECT_NE(notes.back().text.find("the peak stays at"), std::string::npos) << notes.back().text;
+  EXPECT_NE(notes.back().text.find("; it is reached at '"), std::string::npos);
 }
 
 TEST(Compile, ErrorsHaveAKind) {

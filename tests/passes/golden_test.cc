@@ -174,8 +174,8 @@ llvm::Expected<Graph> byPolicy(Run &r) {
                                   plannedByText(planned->policyUsed), planned->baseline.peakBytes,
                                   planned->planned.peakBytes, planned->planned.recomputed)
                         .str());
-  for (const std::string &note : planned->notes)
-    r.notes.push_back(note);
+  for (const Remark &note : planned->notes)
+    r.notes.push_back(note.text + remediesText(note.remedies));
   return rematerialize(r.graph, p, planned->schedule);
 }
 

@@ -3,6 +3,7 @@
 
 #include "ir/builder.h"
 #include "passes/checkpoint/bottlenecks.h"
+#include "passes/checkpoint/forward_part.h"
 #include "passes/checkpoint/frontier.h"
 #include "passes/checkpoint/policy.h"
 #include "passes/differentiate/differentiate.h"
@@ -87,6 +88,33 @@ TEST(Bottlenecks, ParametersAndLabelsHideNone) {
   EXPECT_EQ(names(n.g, bottlenecks(n.g)), (Names{"m1", "h1", "h2", "error", "loss"}));
 }
 
+// A chain is one whatever its data are: constants, or drawn in the graph. What constants and draws
+// do beside data, such as a mask, hides nothing either.
+TEST(Bottlenecks, DataMayBeConstantOrDrawn) {
+  const Type type(DType::F32, {512, 64});
+  Net constant;
+  ValueId data = cantFail(constant.g.addInput(InputKind::Const, "data", type));
+  constant.close(constant.layer(constant.layer(data, "1"), "2"));
+  EXPECT_EQ(names(constant.g, bottlenecks(constant.g)), (Names{"m1", "h1", "m2", "h2", "loss"}));
+
+  Net drawn;
+  auto draw = [](Net &n, const char *name, int64_t stream) {
+    return n.b.create("normal", {}, {{"dims", Ints{512, 64}}, {"stream", stream}}, name);
+  };
+  drawn.close(drawn.layer(drawn.layer(draw(drawn, "data", 1), "1"), "2"));
+  EXPECT_EQ(names(drawn.g, bottlenecks(drawn.g)), (Names{"data", "m1", "h1", "m2", "h2", "loss"}));
+
+  Net both; // labels are an input, and a drawn mask meets each layer
+  data = cantFail(both.g.addInput(InputKind::Const, "data", type));
+  ValueId h = data;
+  for (int i = 1; i <= 2; ++i)
+    h = both.b.create("mul", {both.layer(h, std::to_string(i)), draw(both, nullptr, i)}, {},
+                      "p" + std::to_string(i));
+  both.close(both.b.create("sub", {h, both.x}, {}, "error"));
+  EXPECT_EQ(names(both.g, bottlenecks(both.g)),
+            (Names{"m1", "h1", "p1", "m2", "h2", "p2", "error", "loss"}));
+}
+
 // The backward pass reads h1 .. h16 and x: N = 16, so about 4 are kept, every 4th from the 5th on.
 TEST(Policy, MemoryKeepsAboutSquareRootOfN) {
   Net n;
@@ -99,6 +127,79 @@ TEST(Policy, MemoryKeepsAboutSquareRootOfN) {
   EXPECT_EQ(names(n.g, r.checkpoints), (Names{"h5", "h9", "h13"}));
   EXPECT_LT(r.planned.peakBytes, r.baseline.peakBytes);
   EXPECT_TRUE(r.notes.empty());
+}
+
+// What is named splits the chain in two. The second half is read first by the backward part, so it
+// is kept, and none of what is recomputed could be kept at the same peak.
+TEST(Policy, NothingIsRecomputedThatLowersNoPeak) {
+  Net n;
+  ValueId h = n.x;
+  for (int i = 1; i <= 6; ++i)
+    h = n.b.create("exp", {n.layer(h, std::to_string(i))}, {}, "e" + std::to_string(i));
+  n.close(h);
+  const GraphProblem p = cantFail(extractProblem(n.g, Target()));
+  const PolicyResult r = n.plan(Policy::Collection, "e3");
+  EXPECT_LT(r.planned.peakBytes, r.baseline.peakBytes);
+  std::vector<size_t> runs(p.problem.ops.size(), 0);
+  for (plan::OpIndex op : r.schedule)
+    ++runs[op];
+  auto isRepeated = [&](const char *name) {
+    return runs[p.opOf(n.g.value(n.g.find(name)).def)] > 1;
+  };
+  EXPECT_FALSE(isRepeated("h6"));
+  EXPECT_FALSE(isRepeated("e6"));
+  EXPECT_TRUE(isRepeated("h1"));
+  std::string kept = "e3";
+  for (uint32_t i = 0; i < n.g.numNodes(); ++i)
+    if (n.g.node(NodeId(i)).phase == Phase::Forward && runs[p.opOf(NodeId(i))] == 1)
+      kept += "," + n.g.nodeName(NodeId(i)).str();
+  for (uint32_t i = 0; i < n.g.numNodes(); ++i)
+    if (runs[p.opOf(NodeId(i))] > 1) {
+      const std::string name = n.g.nodeName(NodeId(i)).str();
+      EXPECT_GT(n.plan(Policy::Collection, kept + "," + name).planned.peakBytes,
+                r.planned.peakBytes)
+          << name;
+    }
+}
+
+// Second gradients read what the first ones made, as much as the forward part.
+TEST(Policy, FirstGradientsAreRecomputedForSecondOnes) {
+  Net n;
+  ValueId h = n.x;
+  for (int i = 1; i <= 8; ++i)
+    h = n.layer(h, std::to_string(i));
+  n.g.loss = n.b.create("mean", {n.b.create("square", {h})}, {}, "first");
+  ValueList by = {n.x};
+  ValueId grad = cantFail(gradients(n.g, {n.g.loss}, by)).front();
+  n.close(n.b.create("square", {grad}, {}, "penalty"));
+  const PolicyResult r = n.plan(Policy::Memory);
+  EXPECT_LT(double(r.planned.peakBytes), 0.8 * double(r.baseline.peakBytes));
+  size_t backward = 0; // recomputed
+  const GraphProblem p = cantFail(extractProblem(n.g, Target()));
+  std::vector<bool> hasRun(p.problem.ops.size(), false);
+  for (plan::OpIndex op : r.schedule) {
+    backward += hasRun[op] && p.problem.ops[op].phase == plan::OpPhase::Backward;
+    hasRun[op] = true;
+  }
+  EXPECT_GT(backward, 0u);
+}
+
+TEST(Policy, SmallBottlenecksAreToldFromNone) {
+  Net n;
+  ValueId h = n.b.create("slice", {n.x}, {{"starts", Ints{0, 0}}, {"limits", Ints{8, 64}}}, "few");
+  for (int i = 1; i <= 4; ++i)
+    h = n.layer(h, std::to_string(i));
+  n.close(h);
+  const PolicyResult r = n.plan(Policy::Memory);
+  ASSERT_FALSE(r.notes.empty());
+  EXPECT_NE(r.notes[0].text.find("bottlenecks is kept: all have fewer than 1024 elements"),
+            std::string::npos)
+      << r.notes[0].text;
+  ASSERT_EQ(r.notes[0].remedies.size(), 1u);
+  EXPECT_EQ(r.notes[0].remedies[0].option, "smallest-checkpoint");
+  const GraphProblem p = cantFail(extractProblem(n.g, Target()));
+  for (const Remark &note : cantFail(planPolicy(n.g, p, {Policy::Memory, "", 1})).notes)
+    EXPECT_EQ(note.text.find("bottlenecks is kept"), std::string::npos) << note.text;
 }
 
 // Skips lead over all layers, as in a U-Net: whole frontiers are kept, and the peak never rises.
@@ -127,7 +228,7 @@ TEST(Policy, MemoryTriesFewCutsOfDeepNetworks) {
     for (int i = 0; i < layers; ++i)
       h = n.layer(h, std::to_string(i));
     n.close(h);
-    return frontierCuts(n.g, storageRoots(n.g)).size();
+    return frontierCuts(n.g, storageRoots(n.g), forwardPart(n.g)).size();
   };
   const size_t few = numCuts(300), many = numCuts(3000);
   EXPECT_GT(many, few);

@@ -36,6 +36,7 @@ static isthmus_compile_options defaults() {
   all.allow = ISTHMUS_RECOMPUTE;
   all.max_inverse_error = usual.mostInverseError;
   all.host_memory = -1;
+  all.smallest_checkpoint = kSmallestCheckpoint;
   return all;
 }
 
@@ -50,6 +51,8 @@ static const char *withoutEffect(const isthmus_compile_options &o) {
     return "'budget_bytes' and 'budget_share' go with the policy ISTHMUS_BUDGET";
   if (o.checkpoints && *o.checkpoints && o.policy != ISTHMUS_COLLECTION)
     return "'checkpoints' goes with the policy ISTHMUS_COLLECTION";
+  if (o.smallest_checkpoint != kSmallestCheckpoint && o.policy != ISTHMUS_MEMORY)
+    return "'smallest_checkpoint' goes with the policy ISTHMUS_MEMORY";
   if (!searches && o.allow != ISTHMUS_RECOMPUTE)
     return "'allow' says how a plan within a budget is made, and there is neither a budget nor a "
            "memory limit";
@@ -74,7 +77,8 @@ static isthmus_status checkOptions(const isthmus_compile_options &o, isthmus_err
                           {"layout", o.layout, ISTHMUS_AUTO_LAYOUT, ISTHMUS_CHANNELS_LAST},
                           {"policy", o.policy, ISTHMUS_NO_CHOICE, ISTHMUS_AS_IS},
                           {"allow", int64_t(o.allow), 1, kWays},
-                          {"micro_batches", o.micro_batches, 0, INT64_MAX}})
+                          {"micro_batches", o.micro_batches, 0, INT64_MAX},
+                          {"smallest_checkpoint", o.smallest_checkpoint, 0, INT64_MAX}})
     if (c.value < c.least || c.value > c.most)
       return fail(
           ISTHMUS_BAD_CALL,
@@ -127,7 +131,8 @@ static PlanChoice choiceOf(const isthmus_compile_options &o) {
     return AsItIs();
   if (o.policy == ISTHMUS_NO_CHOICE)
     return PolicyOptions();
-  return PolicyOptions{Policy(o.policy - ISTHMUS_NO_POLICY), o.checkpoints ? o.checkpoints : ""};
+  return PolicyOptions{Policy(o.policy - ISTHMUS_NO_POLICY), o.checkpoints ? o.checkpoints : "",
+                       o.smallest_checkpoint};
 }
 
 static Ways waysOf(const isthmus_compile_options &o) {

@@ -437,6 +437,8 @@ typedef struct {
   const char *balance;    /* shares of the cost, "2,1,1", or the values behind which stages end, "%h1,%h2";
                              null: equal shares */
   const char *batch_norm; /* "micro": of each of the micro_batches; null or "whole": of the whole batch */
+
+  int64_t smallest_checkpoint; /* for ISTHMUS_MEMORY: bottlenecks of fewer elements are not kept; 1024 */
 } isthmus_compile_options;
 /* All defaults: the graph's own loss by all parameters, no policy, recomputation alone, classes on
  * axis 1, errors of inverses up to 1e-3. `size` is sizeof(isthmus_compile_options). */

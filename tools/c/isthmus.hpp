@@ -174,6 +174,7 @@ struct CompileOptions {
 
   isthmus_policy policy = ISTHMUS_NO_CHOICE;
   std::string checkpoints;
+  std::optional<std::int64_t> smallestCheckpoint; // elements, of ISTHMUS_MEMORY
   std::int64_t budgetBytes = -1; // of ISTHMUS_BUDGET; -1: see budgetShare
   double budgetShare = 0;        // of the peak without recomputation; 0: the least that is found
   std::optional<std::int64_t> memoryLimitBytes;
@@ -322,6 +323,8 @@ inline Compiled Graph::compile(const CompileOptions &o, const isthmus_target *ta
   given.layout = o.layout;
   given.policy = o.policy;
   given.checkpoints = detail::orNull(o.checkpoints);
+  if (o.smallestCheckpoint)
+    given.smallest_checkpoint = *o.smallestCheckpoint;
   given.budget_bytes = o.budgetBytes;
   given.budget_share = o.budgetShare;
   given.memory_limit_bytes = o.memoryLimitBytes.value_or(-1);

@@ -26,7 +26,7 @@ PlanChoice planOf(const PlanFlags &o) {
   if (o.checkpoints)
     return PolicyOptions{Policy::Collection, *o.checkpoints};
   if (o.policy)
-    return PolicyOptions{*o.policy, ""};
+    return PolicyOptions{*o.policy, "", o.smallestCheckpoint.value_or(kSmallestCheckpoint)};
   if (o.budget)
     return *o.budget;
   return AsItIs();

@@ -180,7 +180,7 @@ std::string whyText(const ExplainedPlan &e, const BottleneckDecision &b) {
     return "an output, which is live to the end in any case";
   case BottleneckDecision::Why::Small:
     return llvm::formatv("too small: {0} elements, and a checkpoint has at least {1}",
-                         g.type(b.value).elements(), kSmallCheckpointElements);
+                         g.type(b.value).elements(), e.options.smallestCheckpoint);
   case BottleneckDecision::Why::KindOfOp:
     return "made by " + g.node(g.value(b.value).def).op->name +
            ": losses, norms, dropout and casts are left out";

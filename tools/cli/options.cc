@@ -250,11 +250,20 @@ static CLI::Option *addParsed(CLI::App &verb, const char *name, std::optional<Va
 void addPlanFlags(CLI::App &verb, PlanFlags &o) {
   const char *group = "Plan options";
   addParsed(verb, "--policy", o.policy, policyOption,
-            "one of " + llvm::join(policyNames(), ", ") + "; default: none")
+            "what is kept of the forward part, the rest being recomputed where that lowers the "
+            "peak: none, everything; speed, what convolutions and matrix products give; memory, "
+            "about sqrt(N) bottlenecks, or all that crosses some cuts, whichever has the lower "
+            "peak; collection, what is marked #checkpoint; default: none")
       ->group(group);
   addParsed(verb, "--checkpoints", o.checkpoints, checkpointsOption,
-            "values to keep, in place of a policy: names with * and ?, separated by commas")
+            "values to keep, in place of a policy: names with * and ?, separated by commas; what "
+            "takes no memory at the peak is kept too")
       ->group(group);
+  verb.add_option("--smallest-checkpoint", o.smallestCheckpoint,
+                  "with --policy=memory: bottlenecks of fewer elements are not kept; default: " +
+                      std::to_string(kSmallestCheckpoint))
+      ->group(group)
+      ->check(wholeNumber<int64_t>(0, INT64_MAX, "a whole number from 0 on", "COUNT"));
   addParsed(verb, "--budget", o.budget, budgetOption,
             "the limit of the arena, in place of a policy: 2GiB, 500MB, bytes, 50% of the "
             "baseline, or min")
@@ -347,6 +356,10 @@ static llvm::Error checkWays(const PlanFlags &o) {
                       Ways::kLeastIterations, Ways::kMostIterations, *o.iterations);
   if (!o.batchNorm.empty() && !o.microBatches)
     return usageError("--batch-norm says what micro-batches share, so it goes with --microbatches");
+  if (o.smallestCheckpoint && o.policy != Policy::Memory)
+    return usageError(
+        "--smallest-checkpoint bounds the bottlenecks that a policy keeps, so it goes "
+        "with --policy=memory");
   if (o.hostMemory && !o.allows(kFetchWay))
     return usageError("--host-memory bounds what is fetched, so it goes with --allow=fetch");
   return llvm::Error::success();

@@ -63,6 +63,7 @@ struct GraphProduct {
 struct PlanFlags {
   std::optional<Policy> policy;
   std::optional<std::string> checkpoints; // a list of names
+  std::optional<int64_t> smallestCheckpoint; // elements; none: kSmallestCheckpoint
   std::optional<Budget> budget;
   std::optional<int64_t> memoryLimit; // bytes
   std::optional<double> maxAdded;     // a share of the step's cost

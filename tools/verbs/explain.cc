@@ -21,8 +21,10 @@ struct Options {
 
 ExplainOptions explainOptions(const Options &o, const PlanChoice &plan, const Compiled &c) {
   ExplainOptions out;
-  if (const auto *policy = std::get_if<PolicyOptions>(&plan))
+  if (const auto *policy = std::get_if<PolicyOptions>(&plan)) {
     out.policy = policy->policy;
+    out.smallestCheckpoint = policy->smallestCheckpoint;
+  }
   out.policyUsed = c.figures.policyUsed;
   out.checkpoints = c.checkpoints;
   out.top = o.top;

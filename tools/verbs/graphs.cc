@@ -5,6 +5,7 @@
 #include "tools/cli/output.h"
 #include "tools/cli/zoo_options.h"
 #include "tools/verbs/verbs.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace isthmus {
@@ -56,10 +57,23 @@ llvm::Error zoo(const ZooCall &o) {
   return writeGraph(*g, o.product.output, o.product.weights);
 }
 
+// The help of one model, if it is named beside --help: its own options, with its defaults.
+std::string zooHelp(const CLI::App *app, std::string name, CLI::AppFormatMode mode) {
+  const std::vector<std::string> given = app->get_option("NAME")->results();
+  const ZooModel *model = llvm::find_if(
+      zooModels(), [&](const ZooModel &m) { return !given.empty() && m.name == given.front(); });
+  if (model == zooModels().end())
+    return CLI::Formatter().make_help(app, std::move(name), mode);
+  return zooText(*model) + "\nUsage: isthmus zoo " + model->name +
+         " [OPTIONS] [-o OUT.isth|OUT.onnx] [--weights=W.safetensors]\n";
+}
+
 VerbBody setUpZoo(CLI::App &app) {
   auto o = std::make_shared<ZooCall>();
-  app.add_option("NAME", o->name, "the model; without it, the list of models");
-  addZooOptions(app, o->options, "Model options");
+  app.add_option("NAME", o->name,
+                 "the model; without it, the list of models; with --help, its own options");
+  app.formatter_fn(zooHelp);
+  addZooOptions(app, o->options, "Options of models, each for some of them");
   addGraphProduct(app, "the graph", o->product);
   return [o] { return zoo(*o); };
 }

@@ -348,16 +348,21 @@ llvm::Expected<std::vector<int64_t>> zooDepths(llvm::StringRef name, const ZooOp
   return all;
 }
 
-std::string zooText() {
+std::string zooText(const ZooModel &m) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  for (const ZooModel &m : zooModels()) {
-    os << m.name << ": " << m.doc << '\n';
-    for (const ZooOption &o : m.options) {
-      std::string head = "  --" + o.name + "=" + o.byDefault;
-      os << llvm::left_justify(head, 22) << ' ' << o.doc << '\n';
-    }
+  os << m.name << ": " << m.doc << '\n';
+  for (const ZooOption &o : m.options) {
+    std::string head = "  --" + o.name + "=" + o.byDefault;
+    os << llvm::left_justify(head, 22) << ' ' << o.doc << '\n';
   }
+  return text;
+}
+
+std::string zooText() {
+  std::string text;
+  for (const ZooModel &m : zooModels())
+    text += zooText(m);
   return text;
 }
 

@@ -39,7 +39,9 @@ llvm::Expected<Graph> buildZoo(llvm::StringRef name, const ZooOptions &options =
 llvm::Expected<std::vector<int64_t>> zooDepths(llvm::StringRef name, const ZooOptions &options,
                                                int64_t most);
 
-// The list as text: each model with a line, its options, their defaults and meanings.
+// A model as text: a line, then its options with their defaults and meanings.
+std::string zooText(const ZooModel &m);
+// All of them.
 std::string zooText();
 
 } // namespace isthmus

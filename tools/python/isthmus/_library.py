@@ -135,6 +135,7 @@ class CompileOptions(ctypes.Structure):
         ("devices", c_char_p),
         ("balance", c_char_p),
         ("batch_norm", c_char_p),
+        ("smallest_checkpoint", c_int64),
     ]
 
 

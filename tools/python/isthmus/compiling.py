@@ -67,6 +67,7 @@ def plan_options(
     *,
     policy: str | None,
     checkpoints: Names | None,
+    smallest_checkpoint: SupportsIndex | None,
     budget: BudgetLike | None,
     memory_limit: BudgetLike | None,
     max_added: str | float | None,
@@ -89,6 +90,8 @@ def plan_options(
         options.checkpoints = encoded_names(checkpoints, "checkpoints")
         if not options.checkpoints:
             raise BadInput("checkpoints are names of values or nodes, and the list is empty")
+    if smallest_checkpoint is not None:
+        options.smallest_checkpoint = _int64("smallest_checkpoint", smallest_checkpoint)
     if budget is not None:
         wanted = parse_budget(budget)
         options.policy = _BUDGET

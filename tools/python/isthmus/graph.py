@@ -85,6 +85,7 @@ class Graph:
         policy: str | None = None,
         checkpoints: Names | None = None,
         memory_limit: BudgetLike | None = None,
+        smallest_checkpoint: SupportsIndex | None = None,
         max_added: str | float | None = None,
         allow: Names | None = None,
         max_inverse_error: float | None = None,
@@ -122,6 +123,7 @@ class Graph:
 
         budget, policy, checkpoints: one of the three at most; none keeps everything, or with `memory_limit` searches a plan within it.
         budget, memory_limit, host_memory: sizes, as `isthmus.plan` takes a budget.
+        smallest_checkpoint: of policy "memory", which keeps no bottlenecks of fewer elements; None: 1024.
         max_added: the most that the plan may add to the step's cost, "50%" or 0.5; None: no limit, and for budget "min" 100 %.
         allow: how tensors may be restored within a budget: "recompute,invert,fetch,encode,chunk", or a list; None: recompute.
         costs: a file of measured times, as `isthmus profile -o` writes it.
@@ -156,6 +158,7 @@ class Graph:
             checkpoints=checkpoints,
             budget=budget,
             memory_limit=memory_limit,
+            smallest_checkpoint=smallest_checkpoint,
             max_added=max_added,
             allow=allow,
             max_inverse_error=max_inverse_error,
