@@ -5,6 +5,7 @@
 #include "passes/chunk/chunk.h"
 #include "passes/chunk/request.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include <limits>
 
 namespace isthmus {
@@ -44,7 +45,7 @@ public:
 private:
   std::vector<std::string> given() const {
     std::vector<std::string> names;
-    for (const Machine::Device &d : s_.machine.devices)
+    for (const Machine::Device &d : s_.machine.devices())
       names.push_back(d.name);
     return names;
   }
@@ -52,8 +53,8 @@ private:
   // A faster device takes a larger part of the step.
   std::vector<double> sharesBySpeed() const {
     std::vector<double> shares;
-    for (uint32_t s = 0; s < s_.stages && !s_.machine.devices.empty(); ++s)
-      shares.push_back(s_.machine.devices[s % s_.machine.devices.size()].speed);
+    for (uint32_t s = 0; s < s_.stages && !s_.machine.devices().empty(); ++s)
+      shares.push_back(s_.machine.devices()[s % s_.machine.devices().size()].speed);
     return shares;
   }
 
@@ -63,7 +64,7 @@ private:
     if (s_.stages == 0) { // by the devices in the file
       const Places places(g);
       out_.numStages = uint32_t(places.count());
-      out_.devices = s_.machine.devices.empty() ? places.names() : given();
+      out_.devices = s_.machine.devices().empty() ? places.names() : given();
       for (uint32_t i = 0; i < g.numNodes(); ++i)
         out_.stageOf.push_back(places.of(NodeId(i)));
     } else {
@@ -78,7 +79,7 @@ private:
       out_.stageOf = cut->stageOf;
       out_.cut = std::move(*cut);
       out_.devices = given();
-      for (uint32_t s = 0; s < out_.numStages && s_.machine.devices.empty(); ++s)
+      for (uint32_t s = 0; s < out_.numStages && s_.machine.devices().empty(); ++s)
         out_.devices.push_back(target_.deviceKind + ":" + std::to_string(s));
     }
     again_.last = out_.cut.value_or(Cut());
@@ -107,7 +108,7 @@ private:
       auto cut = isSampled_ ? inMicroBatches(g, number, sample.numbers) : inMicroBatches(g, number);
       if (!cut)
         return cut.takeError();
-      if (llvm::Error e = out_.numStages > 1 ? checkNothingIsWhole(*cut) : llvm::Error::success()) {
+      if (llvm::Error e = out_.numStages > 1 ? checkWhatIsWhole(*cut) : llvm::Error::success()) {
         if (o_.microBatches > 1)
           return e;
         o_.note(asRemark("the stages run one after the other: ", std::move(e)));
@@ -137,37 +138,78 @@ private:
     return llvm::Error::success();
   }
 
-  // A node that needs the whole batch, in the middle, would make all micro-batches wait for it.
-  llvm::Error checkNothingIsWhole(const Graph &g) const {
-    std::vector<bool> afterChunk(g.numValues(), false);
+  // By value: whether a chunk makes it, or what it follows from.
+  static std::vector<bool> valuesAfterChunks(const Graph &g) {
+    std::vector<bool> after(g.numValues(), false);
     for (uint32_t i = 0; i < g.numNodes(); ++i) {
       const Node &n = g.node(NodeId(i));
-      const bool reads = llvm::any_of(n.operands, [&](ValueId v) { return afterChunk[v.index]; });
+      const bool reads = llvm::any_of(n.operands, [&](ValueId v) { return after[v.index]; });
       for (uint32_t r = 0; r < n.numResults; ++r)
-        afterChunk[n.result(r).index] = reads || n.is(StandIn::Chunk);
+        after[n.result(r).index] = reads || n.is(StandIn::Chunk);
     }
-    std::vector<bool> beforeChunk(g.numValues(), false);
-    NodeId first; // of those that need the whole batch; the others may only follow from it
+    return after;
+  }
+
+  // By value: whether a chunk reads it, or what follows from it; or a forward chunk.
+  static std::vector<bool> valuesBeforeChunks(const Graph &g, bool isForward) {
+    std::vector<bool> before(g.numValues(), false);
     for (uint32_t i = uint32_t(g.numNodes()); i-- > 0;) {
       const Node &n = g.node(NodeId(i));
-      bool isRead = false;
+      bool isRead = n.is(StandIn::Chunk) && (!isForward || n.phase == Phase::Forward);
       for (uint32_t r = 0; r < n.numResults; ++r)
-        isRead |= beforeChunk[n.result(r).index];
-      const bool reads = llvm::any_of(n.operands, [&](ValueId v) { return afterChunk[v.index]; });
-      if (isRead && reads && !n.is(StandIn::Chunk) && n.phase == Phase::Forward && !n.op->is(kView))
-        first = NodeId(i);
-      for (ValueId v : n.operands)
-        if (n.is(StandIn::Chunk) || isRead)
-          beforeChunk[v.index] = true;
+        isRead |= before[n.result(r).index];
+      if (isRead)
+        for (ValueId v : n.operands)
+          before[v.index] = true;
     }
+    return before;
+  }
+
+  // A node that needs the whole batch makes all micro-batches wait for it. In the last stage, or
+  // where none goes on forward behind it, that is the order of gpipe. In the middle it would make
+  // the stages run one after the other.
+  llvm::Error checkWhatIsWhole(const Graph &g) {
+    const auto after = valuesAfterChunks(g), before = valuesBeforeChunks(g, /*isForward=*/false),
+               beforeForward = valuesBeforeChunks(g, /*isForward=*/true);
+    NodeId first, inTheMiddle; // the others may only follow from it
+    for (uint32_t i = uint32_t(g.numNodes()); i-- > 0;) {
+      const Node &n = g.node(NodeId(i));
+      auto isBefore = [&](const std::vector<bool> &some) {
+        return llvm::any_of(llvm::seq(0u, n.numResults),
+                            [&](uint32_t r) { return some[n.result(r).index]; });
+      };
+      if (n.is(StandIn::Chunk) || n.phase != Phase::Forward || n.op->is(kView) ||
+          !isBefore(before) || llvm::none_of(n.operands, [&](ValueId v) { return after[v.index]; }))
+        continue;
+      first = NodeId(i);
+      if (isBefore(beforeForward) && n.device != stageName(out_.numStages - 1))
+        inTheMiddle = NodeId(i);
+    }
+    auto needs = [&](NodeId id) {
+      return llvm::formatv("'{0}' ({1}) needs the whole batch, so ", g.nodeName(id),
+                           g.node(id).op->name)
+          .str();
+    };
+    if (inTheMiddle)
+      return addRemedy(
+          locate(makeError("{0}the micro-batches of the stages would all wait for it",
+                           needs(inTheMiddle)),
+                 g.whereIs(inTheMiddle)),
+          {"batch-norm", "micro", "take the statistics of each micro-batch, if it is a norm"});
     if (!first)
       return llvm::Error::success();
-    return addRemedy(
-        locate(makeError("'{0}' ({1}) needs the whole batch, so the micro-batches of the "
-                         "stages would all wait for it",
-                         g.nodeName(first), g.node(first).op->name),
-               g.whereIs(first)),
-        {"batch-norm", "micro", "take the statistics of each micro-batch, if it is a norm"});
+    if (s_.order && *s_.order != StageOrder::GPipe)
+      return addRemedy(
+          locate(makeError("{0}all micro-batches run forward before any runs backward, "
+                           "and the order {1} would not have it so",
+                           needs(first), stageOrderName(*s_.order)),
+                 g.whereIs(first)),
+          {"schedule", "gpipe", "run all forward first"});
+    out_.waitsForAll = true;
+    if (again_.most.empty() && !isSampled_)
+      o_.note(needs(first) + "all micro-batches run forward before any runs backward, as with " +
+              "--schedule=gpipe, and its stage holds them all");
+    return llvm::Error::success();
   }
 
   const CompileOptions &o_;
