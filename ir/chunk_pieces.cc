@@ -1,6 +1,7 @@
 #include "ir/chunk_pieces.h"
 
 #include "ir/factors.h"
+#include "ir/parts.h"
 #include "ir/rank.h"
 #include "ir/spelling.h"
 #include "llvm/ADT/STLExtras.h"
@@ -252,7 +253,9 @@ private:
         return false;
       if (!axis)
         continue;
-      const Share own{p.begin, p.end, g_.type(p.of).dims[*axis]};
+      Share own{p.begin, p.end, g_.type(p.of).dims[*axis]};
+      if (f.operands[i][*axis].isOfParts && !takePart(own, unitsOf(whole, f, factor)))
+        return false;
       if (p.axis != *axis || (share && !agree(*share, own)))
         return false;
       share = share ? share : own;
@@ -265,8 +268,42 @@ private:
                     g_.type(whole.firstResult).dims[*axis]};
     }
     place(n, whole, f, factor, *share);
+    if (const auto parts = partsOf(whole, f, factor); parts && !isOnePart(*share, *parts))
+      return false;
     return hasAttrsOf(n, whole, f, factor, *share) &&
            takeResults(n, whole, f, factor, *share, before);
+  }
+
+  // --- Factors with an element for each of some uneven parts: a chunk is one of the parts
+
+  std::optional<int64_t> partsOf(const Node &whole, const Factors &f, uint32_t factor) const {
+    for (uint32_t r = 0; r < f.results.size(); ++r)
+      if (const auto axis = Factors::axisOf(f.results[r], factor);
+          axis && f.results[r][*axis].isOfParts)
+        return g_.type(whole.result(r)).dims[*axis];
+    return std::nullopt;
+  }
+  // The number of units of such a factor.
+  int64_t unitsOf(const Node &whole, const Factors &f, uint32_t factor) const {
+    for (size_t i = 0; i < f.operands.size(); ++i)
+      if (const auto axis = Factors::axisOf(f.operands[i], factor);
+          axis && !f.operands[i][*axis].isOfParts)
+        return g_.type(whole.operands[i]).dims[*axis];
+    return 0;
+  }
+  // Turns a share of the parts into one of the units, if it is one part.
+  static bool takePart(Share &share, int64_t units) {
+    if (share.isAnywhere() || share.places() != 1)
+      return false;
+    share = {beginOfPart(units, share.length, share.begin),
+             beginOfPart(units, share.length, share.end), units};
+    return true;
+  }
+  // Whether the share of the units is the one part that the node makes.
+  static bool isOnePart(const Share &share, int64_t parts) {
+    const int64_t part = partsBefore(share.length, parts, share.begin);
+    return !share.isAnywhere() && share.begin == beginOfPart(share.length, parts, part) &&
+           share.end == beginOfPart(share.length, parts, part + 1);
   }
 
   // A share that may lie anywhere lies where an attribute of the node says, such as the place of
@@ -302,10 +339,19 @@ private:
       const ValueId v = whole.result(r);
       if (const std::optional<size_t> axis = Factors::axisOf(f.results[r], factor)) {
         const int64_t size = g_.type(v).dims[*axis];
+        if (f.results[r][*axis].isOfParts) {
+          const int64_t part = partsBefore(share.length, size, share.begin);
+          set(n, r, {Piece::Cut, v, uint32_t(*axis), part, part + 1});
+          continue;
+        }
         set(n, r,
             {Piece::Cut, v, uint32_t(*axis),
              share.isAnywhere() ? share.begin : placeOf(share.begin, share, size),
              placeOf(share.end, share, size)});
+        continue;
+      }
+      if (f.isRepeated(r)) {
+        set(n, r, {Piece::Whole, v});
         continue;
       }
       Share sum = share;

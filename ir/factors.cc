@@ -1,5 +1,6 @@
 #include "ir/factors.h"
 
+#include "ir/parts.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
@@ -10,6 +11,8 @@ std::optional<size_t> Factors::axisOf(const Axes &axes, uint32_t factor) {
       return i;
   return std::nullopt;
 }
+
+bool Factors::isRepeated(uint32_t result) const { return llvm::is_contained(repeated, result); }
 
 uint32_t Factors::numFactors() const {
   uint32_t n = 0;
@@ -25,20 +28,25 @@ uint32_t Factors::numFactors() const {
 
 std::string Factors::str() const {
   std::string s;
-  auto print = [&](const Axes &axes) {
-    s += s.empty() || s.back() == ' ' ? "[" : " [";
+  auto print = [&](const Axes &axes, bool isRepeated) {
+    s += s.empty() || s.back() == ' ' ? "" : " ";
+    s += isRepeated ? "=[" : "[";
     for (const Axis &a : axes) {
       if (s.back() != '[')
         s += ", ";
       s += a.factor == kWhole ? "." : std::string(1, char('a' + a.factor % 26));
+      if (a.isOfParts)
+        s += "/";
       if (a.block != 1)
         s += "*" + std::to_string(a.block);
     }
     s += "]";
   };
-  llvm::for_each(operands, print);
+  for (const Axes &axes : operands)
+    print(axes, /*isRepeated=*/false);
   s += s.empty() ? "-> " : " -> ";
-  llvm::for_each(results, print);
+  for (uint32_t r = 0; r < results.size(); ++r)
+    print(results[r], isRepeated(r));
   return s;
 }
 
@@ -142,7 +150,9 @@ Attrs attrsOfChunk(const OpCall &call, size_t axis, int64_t begin, int64_t size)
     } else if (a.axes == AxisRole::First) {
       attrs.set(a.name, attrs.getInt(a.name) + begin * strideOf(whole, axis));
     } else if (a.axes == AxisRole::Parts && axis == 0 && whole[0] > 0) {
-      attrs.set(a.name, attrs.getInt(a.name) * size / whole[0]);
+      const int64_t parts = attrs.getInt(a.name);
+      attrs.set(a.name,
+                partsBefore(whole[0], parts, begin + size) - partsBefore(whole[0], parts, begin));
     }
   return attrs;
 }

@@ -3,7 +3,8 @@
 // The notation is that of einsum, and of the sharding rules of OpenXLA's Shardy: each axis of each
 // operand and result names a factor. A matrix product is `[m, k] [k, n] -> [m, n]`. A factor that a
 // result has is cut in operands and in that result. A result without a factor of the operands is a
-// sum over it: chunks give partial results, which are added. An axis without a factor is whole.
+// sum over it: chunks give partial results, which are added; unless it is repeated, which means
+// that each chunk gives all of it. An axis without a factor is whole.
 #pragma once
 
 #include "ir/op_def.h"
@@ -14,20 +15,28 @@ struct Factors {
   static constexpr uint32_t kWhole = ~0u;
 
   // An axis has `block` elements for each unit of its factor: where a reshape merges axes [b, t]
-  // to one, factor b has a block of t there.
+  // to one, factor b has a block of t there. Or it has an element for each of some parts (parts.h)
+  // of the factor, which it does not divide evenly: chunks are then these parts.
   struct Axis {
     uint32_t factor = kWhole;
     int64_t block = 1;
+    bool isOfParts = false;
   };
   using Axes = llvm::SmallVector<Axis, 4>;
   llvm::SmallVector<Axes, 4> operands;
   llvm::SmallVector<Axes, 2> results;
+  llvm::SmallVector<uint32_t, 2> repeated; // results that are no sums over a factor that they lack
 
+  bool isRepeated(uint32_t result) const;
+  bool isSum(uint32_t result, uint32_t factor) const {
+    return !isRepeated(result) && !isCut(results[result], factor);
+  }
   bool isCut(const Axes &axes, uint32_t factor) const { return axisOf(axes, factor).has_value(); }
   // The axis that has the factor; no two axes of a tensor have one.
   static std::optional<size_t> axisOf(const Axes &axes, uint32_t factor);
   uint32_t numFactors() const;
-  std::string str() const; // "[a, b] [b, c] -> [a, c]"; whole axes are dots
+  std::string str() const; // "[a, b] [b, c] -> [a, c]"; whole axes are dots, "=[a]" is repeated,
+                           // "a*6" has a block, "a/" is of parts
 };
 
 // The factors of a call; those of rows without the cell follow from their traits. Axes of size one

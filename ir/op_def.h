@@ -120,7 +120,7 @@ enum class AxisRole : uint8_t {
   Limits,   // the same; the entry of an axis that has a factor (factors.h) is its size
   Sizes,    // the dims of result 0, whose axes are not those of the operands
   First,    // an int: the place of result 0's first element in a larger tensor
-  Parts     // an int: the number of equal parts of axis 0 of result 0; chunks cut between parts
+  Parts     // an int: the number of parts of axis 0 of result 0 (parts.h); chunks cut between them
 };
 
 struct AttrDef {

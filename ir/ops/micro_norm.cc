@@ -7,16 +7,17 @@
 #include "ir/factors.h"
 #include "ir/ops/channels.h"
 #include "ir/ops/norm.h"
+#include "ir/parts.h"
 
 namespace isthmus {
 namespace {
 
 llvm::Error expectParts(const InferContext &c, const Type &x) {
   const int64_t parts = c.attrs.getInt("parts");
-  if (parts >= 1 && x.dims[0] % parts == 0)
+  if (parts >= 1 && (parts <= x.dims[0] || x.dims[0] == 0))
     return llvm::Error::success();
-  return c.error("expects parts that divide the {0} examples of '{1}', got {2}", x.dims[0], x.str(),
-                 parts);
+  return c.error("expects from 1 to {0} parts of the examples of '{1}', got {2}", x.dims[0],
+                 x.str(), parts);
 }
 
 // Expects operand `first`, and those behind it, to have an element for each channel, or, from
@@ -72,16 +73,17 @@ Factors factorsOfParts(const OpCall &c) {
   Factors f = wholeFactors(c);
   const Type &x = c.results[0];
   const int64_t parts = c.attrs->getInt("parts");
+  const bool isEven = x.dims[0] % parts == 0;
   const size_t rank = x.dims.size(),
                channel = rank > 2 ? size_t(channelAxis(*c.attrs, int64_t(rank))) : 1;
   auto name = [&](Factors::Axes &axes, const Type &t) {
     if (t == x) {
-      axes[0] = {0, x.dims[0] / parts};
+      axes[0] = {0, isEven ? x.dims[0] / parts : 1};
       axes[channel].factor = 1;
     } else {
       axes[axes.size() - 1].factor = 1;
       if (axes.size() == 2)
-        axes[0].factor = 0;
+        axes[0] = {0, 1, !isEven};
     }
   };
   // A tensor of the statistics' own size is told apart by its place.
@@ -93,7 +95,7 @@ Factors factorsOfParts(const OpCall &c) {
 }
 
 // Tensors as [parts, examples of a part, ...], to build gradients; rows of statistics spread over
-// all but the parts and the channels.
+// all but the parts and the channels. The parts are equal.
 struct Parts {
   Builder &b;
   Type x; // with the element type of the computation
@@ -127,6 +129,61 @@ struct Parts {
   ValueId rows(ValueId v) const { return b.sum(v, axes, /*keepDims=*/false); }
 };
 
+// What `ofEqualParts(operands, attributes)` builds of operands that have the examples, or a row for
+// each part, on axis 0: also for parts that are not equal, one by one, which are then put together.
+template <typename Build>
+ValueList ofAnyParts(Builder &b, const ValueList &operands, const Attrs &attrs, int64_t examples,
+                     Build ofEqualParts) {
+  const int64_t parts = attrs.getInt("parts");
+  if (examples % parts == 0)
+    return ofEqualParts(operands, attrs);
+  Attrs one = attrs;
+  one.set("parts", int64_t(1));
+  std::vector<ValueList> made; // by result
+  for (int64_t k = 0; k < parts; ++k) {
+    ValueList own;
+    for (ValueId v : operands) {
+      if (!v || b.type(v).rank() == 1) { // all parts share it
+        own.push_back(v);
+        continue;
+      }
+      const Dims &dims = b.type(v).dims;
+      Ints starts(dims.size(), 0), limits(dims.begin(), dims.end());
+      starts[0] = beginOfPart(dims[0], parts, k);
+      limits[0] = beginOfPart(dims[0], parts, k + 1);
+      own.push_back(b.create("slice", {v}, {{"starts", starts}, {"limits", limits}}));
+    }
+    const ValueList results = ofEqualParts(own, one);
+    made.resize(results.size());
+    for (size_t r = 0; r < results.size(); ++r)
+      made[r].push_back(results[r]);
+  }
+  ValueList out;
+  for (const ValueList &each : made)
+    out.push_back(b.create("concat", each, {{"axis", int64_t(0)}}));
+  return out;
+}
+
+// The gradient of x through the statistics, from x, the means, and the gradients of means and
+// variances, of which one may be missing.
+ValueId gradOfStatistics(Builder &b, ValueId v, ValueId means, ValueId ofMeans, ValueId ofVars,
+                         const Attrs &attrs) {
+  const Type x = b.type(v);
+  const Parts p(b, x, b.type(means).dtype, attrs);
+  ValueId sum;
+  auto add = [&](ValueId more) {
+    more = p.whole(b.broadcastTo(more, p.cut), x.dtype);
+    sum = sum ? b.add(sum, more) : more;
+  };
+  if (ofMeans)
+    add(p.spread(b.scale(ofMeans, 1 / p.count)));
+  if (ofVars) { // d var / dx = 2 (x - mean) / count
+    const ValueId centred = b.sub(p.divided(v), p.spread(means));
+    add(b.mul(centred, p.spread(b.scale(ofVars, 2 / p.count))));
+  }
+  return sum;
+}
+
 ValueList vjpForward(VjpContext &c) {
   Builder &b = c.b;
   ValueList out(3);
@@ -142,49 +199,55 @@ ValueList vjpForward(VjpContext &c) {
   }
   if (!c.wants(0) || !(c.hasGrad(1) || c.hasGrad(2)))
     return out;
-  const Type x = c.type(c.operand(0));
-  Parts p(b, x, c.type(c.result(1)).dtype, c.attrs);
-  auto add = [&](ValueId more) {
-    more = p.whole(b.broadcastTo(more, p.cut), x.dtype);
-    out[0] = out[0] ? b.add(out[0], more) : more;
-  };
-  if (c.hasGrad(1))
-    add(p.spread(b.scale(c.grad(1), 1 / p.count)));
-  if (c.hasGrad(2)) { // d var / dx = 2 (x - mean) / count
-    const ValueId centred = b.sub(p.divided(c.operand(0)), p.spread(c.result(1)));
-    add(b.mul(centred, p.spread(b.scale(c.grad(2), 2 / p.count))));
-  }
+  const ValueList operands{c.operand(0), c.result(1), c.hasGrad(1) ? c.grad(1) : ValueId(),
+                           c.hasGrad(2) ? c.grad(2) : ValueId()};
+  const ValueId more =
+      ofAnyParts(b, operands, c.attrs, c.type(c.operand(0)).dims[0],
+                 [&](const ValueList &v, const Attrs &attrs) {
+                   return ValueList{gradOfStatistics(b, v[0], v[1], v[2], v[3], attrs)};
+                 })[0];
+  out[0] = out[0] ? b.add(out[0], more) : more;
   return out;
 }
 
-ValueList expandBackward(ExpandContext &c) {
-  Builder &b = c.b;
-  const Type x = b.type(c.operands[1]);
-  const DType vectors = b.type(c.operands[2]).dtype;
-  Parts p(b, x, statisticsType(x.dtype), c.attrs);
-  const ValueId g = p.divided(c.operands[0]), v = p.divided(c.operands[1]);
-  const ValueId rstd = b.create("rsqrt", {b.shift(c.operands[4], c.attrs.getFloat("epsilon"))});
-  const ValueId normal = b.mul(b.sub(v, p.spread(c.operands[3])), p.spread(rstd));
+ValueList gradsOfEqualParts(Builder &b, const ValueList &operands, const Attrs &attrs) {
+  const Type x = b.type(operands[1]);
+  const DType vectors = b.type(operands[2]).dtype;
+  const Parts p(b, x, statisticsType(x.dtype), attrs);
+  const ValueId g = p.divided(operands[0]), v = p.divided(operands[1]);
+  const ValueId rstd = b.create("rsqrt", {b.shift(operands[4], attrs.getFloat("epsilon"))});
+  const ValueId normal = b.mul(b.sub(v, p.spread(operands[3])), p.spread(rstd));
   const ValueId dBias = p.rows(g), dScale = p.rows(b.mul(g, normal));
   ValueId inner = b.sub(g, p.spread(b.scale(dBias, 1 / p.count)));
   inner = b.sub(inner, b.mul(normal, p.spread(b.scale(dScale, 1 / p.count))));
-  const ValueId slope = b.mul(p.spread(c.operands[2]), p.spread(rstd));
+  const ValueId slope = b.mul(p.spread(operands[2]), p.spread(rstd));
   return {p.whole(b.mul(inner, slope), x.dtype), b.cast(dScale, vectors), b.cast(dBias, vectors)};
+}
+
+ValueList expandBackward(ExpandContext &c) {
+  return ofAnyParts(c.b, ValueList(c.operands.begin(), c.operands.end()), c.attrs,
+                    c.b.type(c.operands[1]).dims[0],
+                    [&](const ValueList &operands, const Attrs &attrs) {
+                      return gradsOfEqualParts(c.b, operands, attrs);
+                    });
 }
 
 Cost costForward(const OpCall &c) { return costNorm(c, 0, 6); }
 Cost costBackward(const OpCall &c) { return costNorm(c, 1, 10); }
 
 const AttrDef kEpsilon = {"epsilon", AttrKind::Float, 1e-5, "the constant added to the variance"};
-const AttrDef kParts = {"parts", AttrKind::Int, std::nullopt,
-                        "the number of equal parts of the examples, axis 0", AxisRole::Parts};
+const AttrDef kParts = {
+    "parts", AttrKind::Int, std::nullopt,
+    "the number of parts of the examples, axis 0: k of n begin at example n k / parts",
+    AxisRole::Parts};
 
 } // namespace
 
 void addMicroNorm(OpRegistry &r) {
   r.add({{.name = "batch_norm_parts",
-          .doc = "Batch norm in training, where each of `parts` equal parts of the examples has "
-                 "statistics of its own. Also gives the mean and the population variance of each "
+          .doc = "Batch norm in training, where each of `parts` parts of the examples, as equal as "
+                 "can be, has statistics of its own. Also gives the mean and the population "
+                 "variance of each "
                  "part and channel.",
           .operands = "x scale bias",
           .results = "y means vars",
@@ -197,6 +260,7 @@ void addMicroNorm(OpRegistry &r) {
           .factors = factorsOfParts,
           .examples = {"batch_norm_parts(f64[4, 2, 2, 3], f64[2], f64[2]) {parts = 2}",
                        "batch_norm_parts(f64[6, 3], f64[3], f64[3]) {parts = 3, epsilon = 0.1}",
+                       "batch_norm_parts(f64[5, 2, 3], f64[2], f64[2]) {parts = 2}",
                        "batch_norm_parts(f64[4, 3, 2, 2], f64[2], f64[2]) {parts = 2, "
                        "channels_last = true}"},
           .low = 0.5,
@@ -217,6 +281,8 @@ void addMicroNorm(OpRegistry &r) {
                        "f64[2, 2]) {parts = 2}",
                        "batch_norm_parts_grad(f64[6, 3], f64[6, 3], f64[3], f64[3, 3], f64[3, 3]) "
                        "{parts = 3}",
+                       "batch_norm_parts_grad(f64[5, 3], f64[5, 3], f64[3], f64[2, 3], f64[2, 3]) "
+                       "{parts = 2}",
                        "batch_norm_parts_grad(f64[4, 3, 2, 2], f64[4, 3, 2, 2], f64[2], f64[2, 2], "
                        "f64[2, 2]) {parts = 2, channels_last = true}"},
           .low = 0.5,

@@ -141,6 +141,37 @@ Factors factorsOfChannels(const OpCall &c) {
   return f;
 }
 
+// With given statistics each element is normalised by itself. The results for the statistics are
+// the given ones.
+Factors factorsOfGivenChannels(const OpCall &c) {
+  Factors f = wholeFactors(c);
+  const size_t rank = c.results[0].dims.size(),
+               channel = rank > 2 ? size_t(channelAxis(*c.attrs, int64_t(rank))) : 1;
+  auto name = [&](Factors::Axes &axes) {
+    for (size_t i = 0; i < axes.size(); ++i)
+      axes[i].factor = uint32_t(axes.size() == 1 ? channel : i);
+  };
+  llvm::for_each(f.operands, name);
+  llvm::for_each(f.results, name);
+  for (uint32_t r = 1; r < c.results.size(); ++r)
+    f.repeated.push_back(r);
+  return f;
+}
+
+Factors factorsOfBatchNorm(const OpCall &c) {
+  return c.attrs->getBool("training") ? factorsOfChannels(c) : factorsOfGivenChannels(c);
+}
+
+// The gradients of scale and bias are sums over the examples; and over the other axes, which stay
+// whole, in the order of the kernel.
+Factors factorsOfBatchNormGrad(const OpCall &c) {
+  Factors f = factorsOfChannels(c);
+  if (!c.attrs->getBool("training"))
+    for (Factors::Axes *axes : {&f.operands[0], &f.operands[1], &f.results[0]})
+      (*axes)[0].factor = 1;
+  return f;
+}
+
 // --- Batch norm's gradients. Sums run over all axes but the channel axis; [C] vectors are reshaped
 // to [1, C, 1, ...], or to [1, ..., C].
 
@@ -380,7 +411,7 @@ void registerNormOps(OpRegistry &r) {
         .inverseError = 2e-6,
         .cost = costForward,
         .inPlace = {{0, 0}},
-        .factors = factorsOfChannels,
+        .factors = factorsOfBatchNorm,
         .examples = {"batch_norm(f64[3, 2, 2, 3], f64[2], f64[2], f64[2], f64[2])",
                      "batch_norm(f64[4, 3], f64[3], f64[3], f64[3], f64[3]) {epsilon = 0.1}",
                      "batch_norm(f64[2, 3, 4], f64[3], f64[3], f64[3], f64[3]) {training = false}",
@@ -401,7 +432,7 @@ void registerNormOps(OpRegistry &r) {
         .expand = expandBatchNormInverse,
         .cost = costInverse,
         .inPlace = {{0, 0}},
-        .factors = factorsOfChannels,
+        .factors = factorsOfGivenChannels,
         .examples = {"batch_norm_inverse(f64[3, 2, 2, 3], f64[2], f64[2], f64[2], f64[2])",
                      "batch_norm_inverse(f64[4, 3], f64[3], f64[3], f64[3], f64[3]) {epsilon = "
                      "0.1}",
@@ -419,7 +450,7 @@ void registerNormOps(OpRegistry &r) {
         .expand = expandBatchNormGrad,
         .cost = costBackward,
         .inPlace = {{0, 0}, {0, 1}},
-        .factors = factorsOfChannels,
+        .factors = factorsOfBatchNormGrad,
         .examples =
             {"batch_norm_grad(f64[3, 2, 2, 3], f64[3, 2, 2, 3], f64[2], f64[2], f64[2])",
              "batch_norm_grad(f64[4, 3], f64[4, 3], f64[3], f64[3], f64[3]) {training = false}",

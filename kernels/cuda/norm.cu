@@ -1,6 +1,7 @@
 // Batch norm and running averages.
 
 #include "ir/ops/channels.h"
+#include "ir/parts.h"
 #include "kernels/cuda/map.h"
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/register.h"
@@ -9,8 +10,8 @@
 namespace isthmus::cuda {
 namespace {
 
-// Each channel is an output, or each channel of each part of the batch; S is the type of statistics.
-// y may alias x.
+// Each channel is an output, or each channel of each part of the batch; S is the type of
+// statistics. y may alias x.
 template <typename T, typename P, typename S> struct BatchNormOp {
   static constexpr bool kWrites = true;
   using C = Compute<T>;
@@ -97,33 +98,60 @@ template <typename T, typename P, typename S> struct BatchNormGradOp {
   }
 };
 
-// The outputs are in the order of the statistics: parts, then channels.
-Division overPartsAndChannels(const OpCall &call, size_t x) {
-  const Type &type = call.operands[x];
-  const int64_t channels = 1 + (type.rank() > 2 ? channelAxis(*call.attrs, type.rank()) : 1);
-  Dims dims = type.dims;
-  dims[0] /= call.attrs->getInt("parts");
-  dims.insert(dims.begin(), call.attrs->getInt("parts"));
-  return Division(
-      dims, [=](int64_t a) { return a != 0 && a != channels; }, Passes::More);
-}
-
-Division overChannel(const OpCall &call, size_t x) {
-  const Type &type = call.operands[x];
-  int64_t channels = channelAxis(*call.attrs, type.rank());
+Division overChannel(const Type &type, const Attrs &attrs) {
+  int64_t channels = channelAxis(attrs, type.rank());
   return Division(
       type.dims, [=](int64_t a) { return a != channels; }, Passes::More);
+}
+Division overChannel(const OpCall &call, size_t x) {
+  return overChannel(call.operands[x], *call.attrs);
+}
+
+// Calls f(division, where it begins in x, its first row of statistics) for all parts together,
+// whose outputs are in the order of the statistics: parts, then channels. Parts that are not equal
+// come one by one.
+template <typename F> void forEachDivision(const OpCall &call, size_t x, F f) {
+  Type part = call.operands[x], before = part;
+  const int64_t parts = call.attrs->getInt("parts"), examples = part.dims[0];
+  if (examples % parts == 0) {
+    const int64_t channels = 1 + (part.rank() > 2 ? channelAxis(*call.attrs, part.rank()) : 1);
+    Dims dims = part.dims;
+    dims[0] /= parts;
+    dims.insert(dims.begin(), parts);
+    f(Division(
+          dims, [=](int64_t a) { return a != 0 && a != channels; }, Passes::More),
+      int64_t(0), int64_t(0));
+    return;
+  }
+  for (int64_t p = 0; p < parts; ++p) {
+    before.dims[0] = beginOfPart(examples, parts, p);
+    part.dims[0] = beginOfPart(examples, parts, p + 1) - before.dims[0];
+    f(overChannel(part, *call.attrs), before.elements(), p);
+  }
+}
+template <typename State> int64_t workspaceOfParts(const OpCall &call, size_t x) {
+  int64_t most = 0;
+  forEachDivision(call, x, [&](const Division &d, int64_t, int64_t) {
+    most = std::max(most, d.workspaceBytes(sizeof(State)));
+  });
+  return most;
 }
 
 struct BatchNorm {
   template <typename T, typename P> static void run(const Launch &l) {
     const Attrs &attrs = *l.call.attrs;
     Division d = overChannel(l.call, 0);
-    BatchNormOp<T, P, P> op{
-        l.operand<T>(0),           l.operand<P>(1), l.operand<P>(2),
-        l.operand<P>(3),           l.operand<P>(4), l.result<T>(0),
-        l.result<P>(1),            l.result<P>(2),  Compute<T>(attrs.getFloat("epsilon")),
-        attrs.getBool("training"), d.outputs()};
+    BatchNormOp<T, P, P> op{l.operand<T>(0),
+                            l.operand<P>(1),
+                            l.operand<P>(2),
+                            l.operand<P>(3),
+                            l.operand<P>(4),
+                            l.result<T>(0),
+                            l.result<P>(1),
+                            l.result<P>(2),
+                            Compute<T>(attrs.getFloat("epsilon")),
+                            attrs.getBool("training"),
+                            d.outputs()};
     if (op.training)
       return reduceBy(l.queue, d, op, l.args.workspace);
     applyBy(l.queue, d, op);
@@ -167,33 +195,39 @@ struct BatchNormGrad {
 struct BatchNormParts {
   template <typename T, typename P> static void run(const Launch &l) {
     using C = Compute<T>;
-    reduceBy(l.queue, overPartsAndChannels(l.call, 0),
-             BatchNormOp<T, P, C>{l.operand<T>(0), l.operand<P>(1), l.operand<P>(2), nullptr,
-                                  nullptr, l.result<T>(0), l.result<C>(1), l.result<C>(2),
-                                  C(l.call.attrs->getFloat("epsilon")), /*training=*/true,
-                                  l.call.results[1].dims[1]},
-             l.args.workspace);
+    const int64_t channels = l.call.results[1].dims[1];
+    forEachDivision(l.call, 0, [&](const Division &d, int64_t begin, int64_t row) {
+      reduceBy(
+          l.queue, d,
+          BatchNormOp<T, P, C>{l.operand<T>(0) + begin, l.operand<P>(1), l.operand<P>(2), nullptr,
+                               nullptr, l.result<T>(0) + begin, l.result<C>(1) + row * channels,
+                               l.result<C>(2) + row * channels,
+                               C(l.call.attrs->getFloat("epsilon")), /*training=*/true, channels},
+          l.args.workspace);
+    });
   }
   static int64_t workspace(const OpCall &call) {
-    return overPartsAndChannels(call, 0).workspaceBytes(sizeof(Moments<double>));
+    return workspaceOfParts<Moments<double>>(call, 0);
   }
 };
 
 struct BatchNormPartsGrad {
   template <typename T, typename P> static void run(const Launch &l) {
     using C = Compute<T>;
-    const Division d = overPartsAndChannels(l.call, 1);
-    reduceBy(l.queue, d,
-             BatchNormGradOp<T, P, C>{l.operand<T>(0), l.operand<T>(1), l.operand<P>(2),
-                                      l.operand<C>(3), l.operand<C>(4), l.result<T>(0),
-                                      l.result<P>(1), l.result<P>(2),
-                                      C(l.call.attrs->getFloat("epsilon")),
-                                      C(std::max<int64_t>(1, d.length())), /*training=*/true,
-                                      l.call.results[1].dims[1]},
-             l.args.workspace);
+    const int64_t channels = l.call.results[1].dims[1];
+    forEachDivision(l.call, 1, [&](const Division &d, int64_t begin, int64_t part) {
+      const int64_t row = part * channels;
+      reduceBy(l.queue, d,
+               BatchNormGradOp<T, P, C>{
+                   l.operand<T>(0) + begin, l.operand<T>(1) + begin, l.operand<P>(2),
+                   l.operand<C>(3) + row, l.operand<C>(4) + row, l.result<T>(0) + begin,
+                   l.result<P>(1) + row, l.result<P>(2) + row, C(l.call.attrs->getFloat("epsilon")),
+                   C(std::max<int64_t>(1, d.length())), /*training=*/true, channels},
+               l.args.workspace);
+    });
   }
   static int64_t workspace(const OpCall &call) {
-    return overPartsAndChannels(call, 1).workspaceBytes(sizeof(GradSums<double>));
+    return workspaceOfParts<GradSums<double>>(call, 1);
   }
 };
 

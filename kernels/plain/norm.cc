@@ -3,6 +3,7 @@
 
 #include "kernels/plain/norm.h"
 #include "ir/ops/channels.h"
+#include "ir/parts.h"
 #include "kernels/element/norm.h"
 #include "kernels/plain/by_type.h"
 #include "kernels/plain/register.h"
@@ -61,8 +62,8 @@ struct ChannelStatistics {
 template <typename T> ChannelStatistics statisticsOf(const ChannelShape &s, int64_t c, const T *x) {
   const double count = std::max(1.0, double(s.count()));
   const double mean = channelSum(s, c, [&](int64_t i) { return double(x[i]); }) / count;
-  const double squares = channelSum(
-      s, c, [&](int64_t i) { return (double(x[i]) - mean) * (double(x[i]) - mean); });
+  const double squares =
+      channelSum(s, c, [&](int64_t i) { return (double(x[i]) - mean) * (double(x[i]) - mean); });
   return {mean, squares / count};
 }
 
@@ -162,9 +163,8 @@ struct BatchNormGrad {
     T *dx = result<T>(args, 0);
     P *dScale = result<P>(args, 1), *dBias = result<P>(args, 2);
     forEachChannel(s, [&](int64_t c) {
-      const auto [ofScale, ofBias] =
-          channelGrad(s, c, g, x, dx, double(scale[c]), {double(means[c]), double(vars[c])},
-                      epsilon, training);
+      const auto [ofScale, ofBias] = channelGrad(
+          s, c, g, x, dx, double(scale[c]), {double(means[c]), double(vars[c])}, epsilon, training);
       dScale[c] = converted<P>(ofScale);
       dBias[c] = converted<P>(ofBias);
     });
@@ -173,12 +173,13 @@ struct BatchNormGrad {
 
 // Calls f(shape of a part, its number, where it begins in x) for each part of the batch.
 template <typename F> void forEachPart(const OpCall &call, size_t x, F f) {
-  Type part = call.operands[x];
-  const int64_t parts = call.attrs->getInt("parts");
-  part.dims[0] /= parts;
-  const ChannelShape s(part, *call.attrs);
-  for (int64_t p = 0; p < parts; ++p)
-    f(s, p, p * part.elements());
+  Type before = call.operands[x], part = before;
+  const int64_t parts = call.attrs->getInt("parts"), examples = part.dims[0];
+  for (int64_t p = 0; p < parts; ++p) {
+    before.dims[0] = beginOfPart(examples, parts, p);
+    part.dims[0] = beginOfPart(examples, parts, p + 1) - before.dims[0];
+    f(ChannelShape(part, *call.attrs), p, before.elements());
+  }
 }
 
 struct BatchNormParts {

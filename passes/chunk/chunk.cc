@@ -4,6 +4,7 @@
 #include "ir/check.h"
 #include "ir/factors.h"
 #include "ir/op_registry.h"
+#include "ir/parts.h"
 #include "ir/provenance.h"
 #include "passes/rebuild.h"
 #include "llvm/ADT/STLExtras.h"
@@ -132,12 +133,15 @@ private:
   };
   // Chunk k of an axis of `length` elements.
   Range rangeOf(int64_t k, int64_t length) const {
-    const int64_t block = length / region_.units, from = region_.units * k / chunks_,
-                  to = region_.units * (k + 1) / chunks_;
+    const int64_t block = length / region_.units, from = beginOfPart(region_.units, chunks_, k),
+                  to = beginOfPart(region_.units, chunks_, k + 1);
     return {from * block, (to - from) * block};
   }
   Range rangeOf(int64_t k, ValueId v) const {
-    return rangeOf(k, g_.type(v).dims[region_.axes.lookup(v)]);
+    const int64_t length = g_.type(v).dims[region_.axes.lookup(v)];
+    if (region_.isPerChunk.count(v))
+      return {k * (length / chunks_), length / chunks_};
+    return rangeOf(k, length);
   }
 
   bool isCut(ValueId v) const { return region_.axes.count(v) > 0; }
@@ -171,8 +175,12 @@ private:
     const NodeId made = b.createNode(goesOn ? n.op->accumulation.op : n.op->name, operands, attrs,
                                      chunkName(n.firstResult, k));
     mark(made, n.firstResult, k);
+    const Factors f = n.numResults > 1 ? factorsOf(g_.call(id)) : Factors();
     for (uint32_t i = 0; i < n.numResults; ++i)
-      take(b, n.result(i), r_.to().node(made).result(i), k, goesOn);
+      if (const ValueId now = r_.to().node(made).result(i); !f.isRepeated(i) || isCut(n.result(i)))
+        take(b, n.result(i), now, k, goesOn);
+      else if (number_ == 0) // every chunk gives all of it
+        r_.setMap(n.result(i), now);
   }
 
   // Whether the node is a sum over the axis that its row can go on from.

@@ -2,6 +2,7 @@
 
 #include "ir/factors.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include <numeric>
 
 namespace isthmus {
@@ -31,8 +32,10 @@ public:
         continue;
       for (NodeId n : newNodes_) // it stays whole, at the border
         now_.nodes.erase(n);
-      for (ValueId cut : newAxes_)
+      for (ValueId cut : newAxes_) {
         now_.axes.erase(cut);
+        now_.isPerChunk.erase(cut);
+      }
       now_.units = units;
       open_.resize(numOpen);
       isKept_[next] = true;
@@ -44,6 +47,7 @@ private:
   struct Region {
     llvm::DenseMap<NodeId, char> nodes;
     llvm::DenseMap<ValueId, uint32_t> axes;
+    llvm::DenseMap<ValueId, char> isPerChunk;
     int64_t units = 0;
   };
 
@@ -84,13 +88,28 @@ private:
     for (uint32_t r = 0; r < n.numResults; ++r)
       if (!cut(n.result(r), f.results[r], *factor, /*isResult=*/true))
         return false;
+    noteParted(n, f, *factor);
     return true;
+  }
+
+  // The length of the axis that a node divides into uneven parts.
+  void noteParted(const Node &n, const Factors &f, uint32_t factor) {
+    auto isOfParts = [&](const Factors::Axes &axes) {
+      const auto axis = Factors::axisOf(axes, factor);
+      return axis && axes[*axis].isOfParts;
+    };
+    if (!llvm::any_of(f.results, isOfParts))
+      return;
+    for (size_t i = 0; i < n.operands.size(); ++i)
+      if (const auto axis = Factors::axisOf(f.operands[i], factor);
+          axis && !isOfParts(f.operands[i]))
+        parted_.push_back(g_.type(n.operands[i]).dims[*axis]);
   }
 
   // Whether the node is a sum that chunks would round, of values that may as well be whole.
   bool roundsSmallSum(const Node &n, const Factors &f, uint32_t factor) const {
-    const bool isSum = llvm::any_of(
-        f.results, [&](const Factors::Axes &axes) { return !Factors::axisOf(axes, factor); });
+    const bool isSum =
+        llvm::any_of(llvm::seq(0u, n.numResults), [&](uint32_t r) { return f.isSum(r, factor); });
     return isSum && n.op->accumulation.op.empty() &&
            llvm::all_of(n.operands, [&](ValueId v) { return g_.type(v).bytes() < o_.leastSummed; });
   }
@@ -127,7 +146,14 @@ private:
       if (g_.type(v).bytes() >= leastBytes_ && g_.value(v).def)
         open_.push_back(v);
     }
-    now_.units = std::gcd(now_.units, g_.type(v).dims[*axis] / axes[*axis].block);
+    const int64_t units = g_.type(v).dims[*axis] / axes[*axis].block;
+    if (axes[*axis].isOfParts && units != o_.unevenParts)
+      return false;
+    if (units == o_.unevenParts && units > 0) {
+      now_.isPerChunk[v] = true;
+      return true;
+    }
+    now_.units = std::gcd(now_.units, units);
     return now_.units > 1;
   }
 
@@ -178,6 +204,8 @@ private:
   ChunkRegion finish() const {
     ChunkRegion region;
     region.axes = now_.axes;
+    region.isPerChunk = now_.isPerChunk;
+    region.parted = parted_;
     region.isIn = now_.nodes;
     region.units = now_.units;
     for (const auto &entry : now_.nodes)
@@ -195,6 +223,7 @@ private:
   std::vector<NodeId> newNodes_;
   std::vector<ValueId> newAxes_;
   llvm::DenseMap<ValueId, bool> isKept_;
+  std::vector<int64_t> parted_;
   int64_t leastBytes_ = 0;
 };
 

@@ -18,6 +18,11 @@ struct ChunkRegion {
   // read and that are not here are read whole; results that are not here are sums over the axis.
   llvm::DenseMap<ValueId, uint32_t> axes;
   int64_t units = 0; // the number of places, less one, at which all of these axes may be cut
+  // Values with an element along their axis for each chunk, such as the statistics of uneven parts
+  // of a batch (Factors::Axis::isOfParts). If there are any, there is one number of chunks.
+  llvm::DenseMap<ValueId, char> isPerChunk;
+  std::vector<int64_t>
+      parted; // the lengths of the axes that such parts divide: chunks are these parts
 
   bool has(NodeId n) const { return isIn.count(n) > 0; }
   llvm::DenseMap<NodeId, char> isIn; // the nodes
@@ -29,6 +34,9 @@ struct RegionOptions {
   // A sum that would be rounded in parts stays outside if what it sums is smaller; bytes.
   int64_t leastSummed = 0;
   size_t mostNodes = 4096;
+  // The number of chunks, if it does not divide the units and a factor of parts may be cut: then
+  // values of that many elements along the axis have one for each chunk.
+  int64_t unevenParts = 0;
 };
 
 // The region that grows from `v`, a result of a node, along its axis `axis`: `v` does not exist

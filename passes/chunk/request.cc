@@ -1,7 +1,10 @@
 #include "passes/chunk/request.h"
 
 #include "ir/factors.h"
+#include "ir/parts.h"
 #include "ir/spelling.h"
+#include "passes/chunk/batch_axes.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include <numeric>
 
@@ -76,32 +79,44 @@ llvm::Expected<Graph> chunkedAsAsked(const Graph &g, llvm::ArrayRef<ChunkRequest
   return now;
 }
 
-// (Labels may have one for each token of an example.)
 int64_t examplesOf(const Graph &g) {
-  int64_t batch = 0;
-  for (const Input &i : g.inputs())
-    if (const Dims &dims = g.type(i.value).dims; i.kind == InputKind::Input && !dims.empty())
-      batch = std::gcd(batch, dims[0]);
-  return batch;
+  int64_t examples = 0;
+  const auto axes = batchAxes(g);
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i])
+      examples = std::gcd(examples, g.type(g.inputs()[i].value).dims[*axes[i]]);
+  return examples;
+}
+
+// " (axis 0 of %x and %labels)"
+static std::string axesText(const Graph &g) {
+  std::string text;
+  const auto axes = batchAxes(g);
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i])
+      text += (text.empty() ? " (axis " : ", axis ") + std::to_string(*axes[i]) + " of " +
+              valueText(g.valueName(g.inputs()[i].value));
+  return text.empty() ? text : text + ")";
 }
 
 static llvm::Expected<int64_t> batchOf(const Graph &g, int64_t number) {
   const int64_t batch = examplesOf(g);
   if (batch < number)
-    return makeError("micro-batches are parts of axis 0 of all inputs, which have {0} examples, so "
-                     "there can be {0} at most, got {1}",
-                     batch, number);
+    return makeError(
+        "micro-batches are parts of the batch, which has {0} examples{1}, so there can "
+        "be {0} at most, got {2}",
+        batch, axesText(g), number);
   return batch;
 }
 
-// By value: the axis of the examples, as it follows by factors from axis 0 of the inputs. A node
+// By value: the axis of the examples, as it follows by factors from those of the inputs. A node
 // that needs the whole batch, such as a norm, keeps the axis where a result has its operand's
 // sizes. None for values that depend on no example, or have none.
-static std::vector<std::optional<uint32_t>> axesOfExamples(const Graph &g) {
+static std::vector<std::optional<uint32_t>>
+axesOfExamples(const Graph &g, llvm::ArrayRef<std::optional<uint32_t>> ofInputs) {
   std::vector<std::optional<uint32_t>> axes(g.numValues());
-  for (const Input &i : g.inputs())
-    if (i.kind == InputKind::Input && !g.type(i.value).dims.empty())
-      axes[i.value.index] = 0;
+  for (size_t i = 0; i < ofInputs.size(); ++i)
+    axes[g.inputs()[i].value.index] = ofInputs[i];
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
     if (n.isStandIn())
@@ -127,7 +142,7 @@ static std::vector<std::optional<uint32_t>> axesOfExamples(const Graph &g) {
 
 // Names the first node that needs all examples at once.
 static llvm::Error nothingIsCut(const Graph &g, int64_t number) {
-  const std::vector<std::optional<uint32_t>> axes = axesOfExamples(g);
+  const std::vector<std::optional<uint32_t>> axes = axesOfExamples(g, batchAxes(g));
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
     if (n.isStandIn() || n.op->is(kView))
@@ -142,8 +157,16 @@ static llvm::Error nothingIsCut(const Graph &g, int64_t number) {
                       g.whereIs(NodeId(i)));
   }
   return makeError("the step cannot run in {0} micro-batches: no node can run on a part of the "
-                   "batch, which is axis 0 of all inputs",
-                   number);
+                   "batch{1}",
+                   number, axesText(g));
+}
+
+// Whether chunks that are cut at so many places are the parts of an axis.
+static bool areParts(int64_t length, int64_t number, int64_t units) {
+  for (int64_t k = 0; k < number; ++k)
+    if (beginOfPart(units, number, k) * (length / units) != beginOfPart(length, number, k))
+      return false;
+  return true;
 }
 
 llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number,
@@ -156,8 +179,10 @@ llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number,
   all.leastShare = 0;
   all.mostNodes = SIZE_MAX;
   bool isCut = false;
+  all.unevenParts = *batch % number == 0 ? 0 : number;
   llvm::StringSet<> tried;
-  std::vector<std::optional<uint32_t>> axes = axesOfExamples(g);
+  const auto ofInputs = batchAxes(given); // those of chunked graphs, whose inputs are the same
+  std::vector<std::optional<uint32_t>> axes = axesOfExamples(g, ofInputs);
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
     const ValueId v = n.firstResult;
@@ -169,11 +194,13 @@ llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number,
     if (!region)
       continue;
     region->units = std::gcd(region->units, *batch); // whole examples
-    if (region->units < number)
+    if (region->units < number || !llvm::all_of(region->parted, [&](int64_t length) {
+          return areParts(length, number, region->units);
+        }))
       continue;
     g = chunked(g, *region, number, only);
     isCut = true;
-    axes = axesOfExamples(g);
+    axes = axesOfExamples(g, ofInputs);
     i = uint32_t(-1); // other nodes have other places now
   }
   if (!isCut)

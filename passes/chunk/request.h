@@ -22,11 +22,11 @@ llvm::Expected<ChunkRequest> parseChunkRequest(llvm::StringRef text);
 // that is not there, an axis that no region grows along, more chunks than there are places to cut.
 llvm::Expected<Graph> chunkedAsAsked(const Graph &g, llvm::ArrayRef<ChunkRequest> requests);
 
-// The number of examples of a step: what axis 0 of all inputs of kind `input` is a multiple of; 0
-// without such inputs.
+// The number of examples of a step: what the axes of examples of its inputs (batch_axes.h) are
+// multiples of; 0 without such inputs.
 int64_t examplesOf(const Graph &g);
 
-// The whole step in micro-batches: every region along axis 0 of the inputs of kind `input`, each in
+// The whole step in micro-batches: every region along the inputs' axes of examples, each in
 // `number` parts. Nodes without a factor there, such as a batch norm's statistics, read the whole
 // batch. With `only`, ascending numbers, the other micro-batches are left out (chunk.h). Errors:
 // fewer examples than parts; no node that can run on a part of the batch.

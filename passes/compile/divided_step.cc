@@ -7,6 +7,7 @@
 #include "passes/chunk/request.h"
 #include "passes/chunk/whole_node.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include <limits>
 
 namespace isthmus {
@@ -46,7 +47,7 @@ public:
 private:
   std::vector<std::string> given() const {
     std::vector<std::string> names;
-    for (const Machine::Device &d : s_.machine.devices)
+    for (const Machine::Device &d : s_.machine.devices())
       names.push_back(d.name);
     return names;
   }
@@ -54,8 +55,8 @@ private:
   // By stage, of its device.
   std::vector<double> speeds() const {
     std::vector<double> speeds;
-    for (uint32_t s = 0; s < s_.stages && !s_.machine.devices.empty(); ++s)
-      speeds.push_back(s_.machine.devices[s % s_.machine.devices.size()].speed);
+    for (uint32_t s = 0; s < s_.stages && !s_.machine.devices().empty(); ++s)
+      speeds.push_back(s_.machine.devices()[s % s_.machine.devices().size()].speed);
     return speeds;
   }
 
@@ -65,7 +66,7 @@ private:
     if (s_.stages == 0) { // by the devices in the file
       const Places places(g);
       out_.numStages = uint32_t(places.count());
-      out_.devices = s_.machine.devices.empty() ? places.names() : given();
+      out_.devices = s_.machine.devices().empty() ? places.names() : given();
       for (uint32_t i = 0; i < g.numNodes(); ++i)
         out_.stageOf.push_back(places.of(NodeId(i)));
     } else {
@@ -81,7 +82,7 @@ private:
       out_.stageOf = cut->stageOf;
       out_.cut = std::move(*cut);
       out_.devices = given();
-      for (uint32_t s = 0; s < out_.numStages && s_.machine.devices.empty(); ++s)
+      for (uint32_t s = 0; s < out_.numStages && s_.machine.devices().empty(); ++s)
         out_.devices.push_back(target_.deviceKind + ":" + std::to_string(s));
     }
     again_.last = out_.cut.value_or(Cut());
@@ -109,7 +110,7 @@ private:
       const BatchSample sample(examplesOf(g), number);
       auto cut = isSampled_ ? inMicroBatches(g, number, sample.numbers) : inMicroBatches(g, number);
       if (llvm::Error e = !cut                 ? cut.takeError()
-                          : out_.numStages > 1 ? checkNothingIsWhole(*cut)
+                          : out_.numStages > 1 ? checkWhatIsWhole(*cut)
                                                : llvm::Error::success()) {
         if (o_.microBatches > 1)
           return e;
@@ -140,20 +141,81 @@ private:
     return llvm::Error::success();
   }
 
-  // A node that needs the whole batch, in the middle, would make all micro-batches wait for it.
-  llvm::Error checkNothingIsWhole(const Graph &g) const {
-    const NodeId whole = wholeNode(g);
-    if (!whole)
+  // By value: whether a chunk makes it, or what it follows from.
+  static std::vector<bool> valuesAfterChunks(const Graph &g) {
+    std::vector<bool> after(g.numValues(), false);
+    for (uint32_t i = 0; i < g.numNodes(); ++i) {
+      const Node &n = g.node(NodeId(i));
+      const bool reads = llvm::any_of(n.operands, [&](ValueId v) { return after[v.index]; });
+      for (uint32_t r = 0; r < n.numResults; ++r)
+        after[n.result(r).index] = reads || n.is(StandIn::Chunk);
+    }
+    return after;
+  }
+
+  // By value: whether a chunk reads it, or what follows from it; or a forward chunk.
+  static std::vector<bool> valuesBeforeChunks(const Graph &g, bool isForward) {
+    std::vector<bool> before(g.numValues(), false);
+    for (uint32_t i = uint32_t(g.numNodes()); i-- > 0;) {
+      const Node &n = g.node(NodeId(i));
+      bool isRead = n.is(StandIn::Chunk) && (!isForward || n.phase == Phase::Forward);
+      for (uint32_t r = 0; r < n.numResults; ++r)
+        isRead |= before[n.result(r).index];
+      if (isRead)
+        for (ValueId v : n.operands)
+          before[v.index] = true;
+    }
+    return before;
+  }
+
+  // A node that needs the whole batch makes all micro-batches wait for it. In the last stage, or
+  // where none goes on forward behind it, that is the order of gpipe. In the middle it would make
+  // the stages run one after the other.
+  llvm::Error checkWhatIsWhole(const Graph &g) {
+    const auto after = valuesAfterChunks(g), before = valuesBeforeChunks(g, /*isForward=*/false),
+               beforeForward = valuesBeforeChunks(g, /*isForward=*/true);
+    NodeId first, inTheMiddle; // the others may only follow from it
+    for (uint32_t i = uint32_t(g.numNodes()); i-- > 0;) {
+      const Node &n = g.node(NodeId(i));
+      auto isBefore = [&](const std::vector<bool> &some) {
+        return llvm::any_of(llvm::seq(0u, n.numResults),
+                            [&](uint32_t r) { return some[n.result(r).index]; });
+      };
+      if (n.is(StandIn::Chunk) || n.phase != Phase::Forward || n.op->is(kView) ||
+          !isBefore(before) || llvm::none_of(n.operands, [&](ValueId v) { return after[v.index]; }))
+        continue;
+      first = NodeId(i);
+      if (isBefore(beforeForward) && n.device != stageName(out_.numStages - 1))
+        inTheMiddle = NodeId(i);
+    }
+    auto needs = [&](NodeId id) {
+      return llvm::formatv("'{0}' ({1}) needs the whole batch, so ", g.nodeName(id),
+                           g.node(id).op->name)
+          .str();
+    };
+    if (inTheMiddle) {
+      llvm::Error e = locate(makeError("{0}the micro-batches of the stages would all wait for it",
+                                       needs(inTheMiddle)),
+                             g.whereIs(inTheMiddle));
+      if (averagedStatistics(*g.node(inTheMiddle).op).empty())
+        return e;
+      return addRemedy(std::move(e),
+                       {"batch-norm", "micro", "take the statistics of each micro-batch"});
+    }
+    if (!first)
       return llvm::Error::success();
-    const Node &n = g.node(whole);
-    llvm::Error e = locate(makeError("'{0}' ({1}) needs the whole batch, so the micro-batches of "
-                                     "the stages would all wait for it",
-                                     g.nodeName(whole), n.op->name),
-                           g.whereIs(whole));
-    if (averagedStatistics(*n.op).empty())
-      return e;
-    return addRemedy(std::move(e),
-                     {"batch-norm", "micro", "take the statistics of each micro-batch"});
+    if (s_.order && *s_.order != StageOrder::GPipe)
+      return addRemedy(
+          locate(makeError("{0}all micro-batches run forward before any runs backward, "
+                           "and the order {1} would not have it so",
+                           needs(first), stageOrderName(*s_.order)),
+                 g.whereIs(first)),
+          {"schedule", "gpipe", "run all forward first"});
+    out_.waitsForAll = true;
+    if (again_.most.empty() && !isSampled_)
+      o_.note(needs(first) + "all micro-batches run forward before any runs backward, as with " +
+              "--schedule=gpipe, and its stage holds them all");
+    return llvm::Error::success();
   }
 
   const CompileOptions &o_;

@@ -9,7 +9,7 @@ namespace isthmus {
 
 // A cut that is made anew because devices had no room for the stages of the last one.
 struct CutAgain {
-  std::vector<double> most;             // CutOptions::most
+  std::vector<double> most; // CutOptions::most
   Cut last;
   std::vector<std::string> lastDevices; // as DividedStep::devices
   std::map<std::string, double> filled; // what each device then needed as a share of its memory
@@ -19,13 +19,14 @@ struct CutAgain {
 };
 
 struct DividedStep {
-  Graph graph;                      // in micro-batches, in the source order
-  std::vector<uint32_t> stageOf;    // by node of `graph`
+  Graph graph;                   // in micro-batches, in the source order
+  std::vector<uint32_t> stageOf; // by node of `graph`
   uint32_t numStages = 1;
   std::vector<std::string> devices; // stage s is on devices[s % devices.size()]
 
-  std::optional<Cut> cut;           // none: by the devices that the nodes name
-  BatchSample batches;              // those that the graph has; one: no micro-batches
+  std::optional<Cut> cut;   // none: by the devices that the nodes name
+  BatchSample batches;      // those that the graph has; one: no micro-batches
+  bool waitsForAll = false; // all micro-batches run forward before any runs backward
 
   const std::string &deviceOf(uint32_t stage) const { return devices[stage % devices.size()]; }
 };
@@ -34,7 +35,8 @@ struct DividedStep {
 // no number of stages is given, and in four micro-batches for each stage if no number of these is.
 // With `isSampled` the graph has a few of the micro-batches alone.
 // Errors: those of cutIntoStages and inMicroBatches, devices that do not fit the stages, and a node
-// that needs the whole batch in the middle of the stages.
+// that needs the whole batch where micro-batches go on behind it in an earlier stage than the last,
+// or in an order in which some run backward before others run forward.
 llvm::Expected<DividedStep> dividedStep(const Graph &original, const CompileOptions &o,
                                         const Target &target, CutAgain &again,
                                         bool isSampled = false);

@@ -80,25 +80,42 @@ llvm::Expected<Machine::Device> readDevice(const nlohmann::json &j, size_t numbe
   return d;
 }
 
+llvm::Expected<const Machine::Device *> readEnd(const nlohmann::json &j, const char *key,
+                                                const Machine &m) {
+  const auto it = j.find(key);
+  const Machine::Device *d =
+      it != j.end() && it->is_string() ? m.find(it->get_ref<const std::string &>()) : nullptr;
+  if (!d)
+    return makeError("expected a device of the list for a link's \"{0}\", got {1}", key,
+                     it != j.end() ? jsonText(*it) : "none");
+  return d;
+}
+
+// A link that is named twice is the last one. A direction that is not named is as the other one.
 llvm::Error readLinks(const nlohmann::json &list, Machine &m) {
-  std::map<std::pair<std::string, std::string>, LinkTimes> back;
+  struct Link {
+    const Machine::Device *from, *to;
+    LinkTimes times;
+  };
+  std::vector<Link> links;
   for (const nlohmann::json &j : list) {
     if (llvm::Error e = checkKeys(j, "a link", {"from", "to", "bandwidth", "latency_us"}))
       return e;
-    std::string ends[2];
-    for (auto [key, end] : {std::pair("from", &ends[0]), std::pair("to", &ends[1])}) {
-      if (!j.contains(key) || !j[key].is_string() || !m.find(j[key].get<std::string>()))
-        return makeError("expected a device of the list for a link's \"{0}\", got {1}", key,
-                         j.contains(key) ? jsonText(j[key]) : "none");
-      *end = j[key];
-    }
-    LinkTimes link = m.link;
-    if (llvm::Error e = readLink(j, "the link from " + ends[0] + " to " + ends[1], link))
+    auto from = readEnd(j, "from", m);
+    if (!from)
+      return from.takeError();
+    auto to = readEnd(j, "to", m);
+    if (!to)
+      return to.takeError();
+    LinkTimes times = m.link;
+    if (llvm::Error e = readLink(j, "the link from " + (*from)->name + " to " + (*to)->name, times))
       return e;
-    m.links[{ends[0], ends[1]}] = link;
-    back[{ends[1], ends[0]}] = link;
+    links.push_back({*from, *to, times});
   }
-  m.links.insert(back.begin(), back.end());
+  for (const Link &l : llvm::reverse(links))
+    m.addLink(*l.from, *l.to, l.times);
+  for (const Link &l : llvm::reverse(links))
+    m.addLink(*l.to, *l.from, l.times);
   return llvm::Error::success();
 }
 
@@ -109,8 +126,7 @@ llvm::Expected<Machine> parseMachine(llvm::StringRef text) {
   auto json = parseJson(text, kDepth);
   if (!json)
     return json.takeError();
-  if (llvm::Error e =
-          checkKeys(*json, "the machine", {"schema", "devices", "link", "links"}))
+  if (llvm::Error e = checkKeys(*json, "the machine", {"schema", "devices", "link", "links"}))
     return e;
   if (!json->contains("schema") || (*json)["schema"] != kSchema || !json->contains("devices") ||
       !(*json)["devices"].is_array() || (*json)["devices"].empty())
@@ -118,12 +134,11 @@ llvm::Expected<Machine> parseMachine(llvm::StringRef text) {
                      kSchema);
   Machine m;
   for (const nlohmann::json &j : (*json)["devices"]) {
-    auto device = readDevice(j, m.devices.size());
+    auto device = readDevice(j, m.devices().size());
     if (!device)
       return device.takeError();
-    if (m.find(device->name))
+    if (!m.add(*device))
       return makeError("two devices are named '{0}'", device->name);
-    m.devices.push_back(std::move(*device));
   }
   if (json->contains("link")) {
     if (llvm::Error e = checkKeys((*json)["link"], "the link", {"bandwidth", "latency_us"}))

@@ -117,12 +117,17 @@ private:
       return problem.takeError();
     s.problem = std::move(*problem);
     s.places = placeProblems(s.graph, s.problem, Places(s.graph));
-    s.sampled = {&s.graph, &s.problem, &s.places, &s.ordered.tasks, {}, &step_.batches};
+    s.sampled.graph = &s.graph;
+    s.sampled.problem = &s.problem;
+    s.sampled.places = &s.places;
+    s.sampled.tasks = &s.ordered.tasks;
+    s.sampled.batches = &step_.batches;
     size_t next = 0; // messages stand between the nodes, whose order is the same
     for (uint32_t i = 0; i < s.graph.numNodes(); ++i)
       s.sampled.taskOf.push_back(s.graph.node(NodeId(i)).is(StandIn::Transfer)
                                      ? OrderedGraph::kNoTask
                                      : s.ordered.taskOf[next++]);
+    s.sampled.findPlaces();
     return llvm::Error::success();
   }
 
@@ -141,6 +146,7 @@ private:
 
   bool addMode(OrderedSample &s, CheckpointMode mode) const {
     const std::optional<uint32_t> last = lastMicroBatch(s.graph);
+    s.steps[size_t(mode)].reserve(s.places.size());
     for (uint32_t p = 0; p < s.places.size(); ++p) {
       auto steps = stepsOf(s.sampled, p,
                            inCheckpointMode(s.graph, s.problem, s.places[p], mode, last), target_);

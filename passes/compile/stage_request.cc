@@ -42,15 +42,14 @@ llvm::Expected<std::optional<CheckpointMode>> parseCheckpointMode(llvm::StringRe
 }
 
 llvm::Error parseDevices(llvm::StringRef text, llvm::StringRef option, StageOptions &o) {
-  o.machine.devices.clear();
+  o.machine = {};
   llvm::SmallVector<llvm::StringRef, 4> parts;
   text.split(parts, ',');
   for (llvm::StringRef part : parts) {
-    if (!isDeviceName(part) || part == "cpu" || o.machine.find(part))
+    if (!isDeviceName(part) || part == "cpu" || !o.machine.add({part.str(), std::nullopt, 1}))
       return makeError("{0} expects different devices with a comma between, such as cpu:0,cpu:1, "
                        "got '{1}'",
                        option, text);
-    o.machine.devices.push_back({part.str(), std::nullopt, 1});
   }
   return llvm::Error::success();
 }
@@ -85,7 +84,7 @@ llvm::Error checkStages(const StageOptions &o, llvm::StringRef dashes) {
                      "stages, behind each of which the next stage begins",
                      dashes, o.ends.size(), o.stages);
   if (o.order == StageOrder::Interleaved &&
-      (o.machine.devices.empty() || o.machine.devices.size() >= o.stages))
+      (o.machine.devices().empty() || o.machine.devices().size() >= o.stages))
     return makeError("{0}schedule=interleaved needs more stages than devices; give, for example, "
                      "{0}stages=4 {0}devices=cpu:0,cpu:1",
                      dashes);

@@ -14,12 +14,15 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include <cmath>
+#include <memory>
 
 namespace isthmus {
 
 std::vector<StageOrder> ordersToTry(const DividedStep &step, const StageOptions &s) {
   if (s.order)
     return {*s.order};
+  if (step.waitsForAll)
+    return {StageOrder::GPipe};
   std::vector<StageOrder> all{StageOrder::OneFOneB, StageOrder::GPipe, StageOrder::ZeroBubble};
   if (step.devices.size() < step.numStages)
     all.insert(all.begin(), StageOrder::Interleaved);
@@ -82,8 +85,9 @@ public:
     out_.order = best_->step->order;
     out_.mode = best_->mode;
     out_.added = added(*best_);
-    if (out_.budgetBytes && least_ < INT64_MAX)
-      out_.smallestBudgetBytes = least_;
+    if (out_.budgetBytes)
+      out_.smallestBudgetBytes =
+          std::min(least_ ? least_->arenaBytes() : INT64_MAX, best_->arenaBytes());
     return std::move(out_);
   }
 
@@ -182,11 +186,13 @@ private:
       plan::SearchOptions options = searchOptions(o_, out_.wasInterrupted);
       options.budgetBytes = limit;
       options.smallest = limits.isSmallest;
-      const std::string key = keyOf(place.problem);
-      const auto [known, isNew] = plans_.try_emplace({key, limit});
-      if (isNew)
-        known->second =
-            withEarlyRecomputation(step, place, planArena(place.problem, options).plan, limit);
+      const auto [known, isNew] =
+          plans_.try_emplace({keyOf(place.problem), limits.isSmallest ? kSmallest : limit});
+      if (isNew) {
+        plan::PlanResult found = planArena(place.problem, options).plan;
+        const int64_t most = limits.isSmallest ? found.arenaBytes : limit;
+        known->second = withEarlyRecomputation(step, place, std::move(found), most);
+      }
       c.plans.push_back(known->second);
     }
     if (llvm::all_of(c.plans, [](const plan::PlanResult &p) { return p.isWithin; }))
@@ -213,6 +219,8 @@ private:
     }
     return r;
   }
+
+  static constexpr int64_t kSmallest = -1; // in place of a limit
 
   // What a plan depends on.
   static std::string keyOf(const plan::Problem &p) {
@@ -257,56 +265,98 @@ private:
     asked_ = stageLimits(persistent_, o_, s_.machine, baselinePeak_);
     StageLimits limits = asked_;
     // The offsets of a device's graph are searched for once more, and may end higher than those of
-    // its plan: then it is planned within less.
+    // its plan: then another candidate is taken, or it is planned within less.
     constexpr int kMostTries = 4;
-    for (int i = 0; i < kMostTries; ++i) {
-      best_.reset();
-      if (llvm::Error e = findBest(limits))
+    for (int i = 0; i < kMostTries && !best_; ++i) {
+      fitting_.clear();
+      findFitting(limits);
+      if (fitting_.empty())
+        break;
+      if (llvm::Error e = takeBest(limits))
         return e;
-      auto excess = placeBest(asked_);
-      if (!excess)
-        return excess.takeError();
-      if (llvm::all_of(*excess, [](int64_t bytes) { return bytes == 0; })) {
-        if (o_.searches())
-          out_.budgetBytes = asked_.isSmallest ? best_->arenaBytes() : asked_.largest();
-        return llvm::Error::success();
-      }
-      for (size_t k = 0; k < excess->size(); ++k)
-        limits.places[k].arenaBytes -= (*excess)[k];
     }
-    return notMet(asked_);
+    if (!best_ && plans() && !asked_.isSmallest && !out_.wasInterrupted)
+      if (llvm::Error e = takeSmallest())
+        return e;
+    if (!best_)
+      return notMet(asked_);
+    if (o_.searches())
+      out_.budgetBytes = asked_.isSmallest ? best_->arenaBytes() : asked_.largest();
+    return llvm::Error::success();
   }
 
-  // Makes and places the programs of the best plan. Returns by how much the arena of each exceeds
-  // its limit.
-  llvm::Expected<std::vector<int64_t>> placeBest(const StageLimits &limits) {
+  // A plan of the least bytes is a candidate of each budget that it meets. So what is named as the
+  // smallest budget can be met when it is given.
+  llvm::Error takeSmallest() {
+    StageLimits any = asked_;
+    any.isSmallest = true;
+    for (StageLimits::Place &p : any.places)
+      p.arenaBytes = INT64_MAX;
+    fitting_.clear();
+    for (const OrderedStep &step : steps_)
+      consider(planned(step, any), asked_);
+    StageLimits limits = asked_;
+    return takeBest(limits);
+  }
+
+  // Takes the best of the candidates whose programs every device has room for, as they are placed.
+  // If there is none, limits become lower by what the best exceeds them.
+  llvm::Error takeBest(StageLimits &limits) {
+    std::optional<std::vector<int64_t>> excess; // of the best
+    while (!fitting_.empty()) {
+      size_t at = 0;
+      for (size_t i = 1; i < fitting_.size(); ++i)
+        if (isTaken(*fitting_[i], *fitting_[at]))
+          at = i;
+      const std::shared_ptr<Candidate> c = fitting_[at];
+      fitting_.erase(fitting_.begin() + at);
+      auto over = placed(*c, asked_);
+      if (!over)
+        return over.takeError();
+      if (llvm::all_of(*over, [](int64_t bytes) { return bytes == 0; })) {
+        best_ = c;
+        return llvm::Error::success();
+      }
+      if (!excess)
+        excess = std::move(*over);
+    }
+    for (size_t k = 0; excess && k < excess->size(); ++k)
+      limits.places[k].arenaBytes -= (*excess)[k];
+    return llvm::Error::success();
+  }
+
+  // Makes and places the programs of a candidate. Returns by how much the arena of each exceeds its
+  // limit, and raises the candidate's arenas to those.
+  llvm::Expected<std::vector<int64_t>> placed(Candidate &c, const StageLimits &limits) {
     std::vector<int64_t> excess;
     out_.programs.clear();
-    for (Program &p : programsOf(best_->rewritten)) {
+    for (Program &p : programsOf(c.rewritten)) {
       const size_t number = excess.size();
       const int64_t limit = limits.places[number].arenaBytes;
       auto layout = placedWithin(p.graph, target_, limit);
       if (!layout)
         return layout.takeError();
-      if (const int64_t planned = best_->plans[number].planned.peakBytes;
-          layout->peakBytes != planned)
+      if (const int64_t planned = c.plans[number].planned.peakBytes; layout->peakBytes != planned)
         return internalError("the plan's peak on {0} is {1} bytes, the layout's {2}", p.device,
                              planned, layout->peakBytes);
       excess.push_back(std::max<int64_t>(0, layout->arenaBytes - limit));
-      least_ = excess.back() > 0 ? std::max(least_, layout->arenaBytes) : least_;
+      c.plans[number].arenaBytes = std::max(c.plans[number].arenaBytes, layout->arenaBytes);
       out_.programs.push_back({std::move(p), std::move(*layout)});
     }
     return excess;
   }
 
-  llvm::Error findBest(const StageLimits &limits) {
-    const bool plans = o_.searches() || limits.isTight();
+  bool plans() const { return (o_.searches() || asked_.isTight()) && !s_.checkpoint; }
+
+  // The candidates that every device has room for, by their plans.
+  void findFitting(const StageLimits &limits) {
+    const bool isLimited = o_.searches() || limits.isTight();
     const std::vector<CheckpointMode> modes =
         s_.checkpoint       ? std::vector<CheckpointMode>{*s_.checkpoint}
         : limits.isSmallest ? std::vector<CheckpointMode>{CheckpointMode::Always}
-        : plans ? std::vector<CheckpointMode>{CheckpointMode::Never, CheckpointMode::ExceptLast,
-                                              CheckpointMode::Always}
-                : std::vector<CheckpointMode>{CheckpointMode::Never};
+        : isLimited ? std::vector<CheckpointMode>{CheckpointMode::Never, CheckpointMode::ExceptLast,
+                                                  CheckpointMode::Always}
+                    : std::vector<CheckpointMode>{CheckpointMode::Never};
     for (const OrderedStep &step : steps_) {
       if (asksForPolicy(o_)) {
         auto c = byPolicy(step, std::get<PolicyOptions>(o_.plan), limits);
@@ -317,11 +367,12 @@ private:
       }
       for (CheckpointMode mode : modes)
         consider(inMode(step, mode, limits), limits);
-      const bool mayBeBetter = limits.isSmallest || !best_ || isBetter(step.number, step.seconds);
-      if (plans && !s_.checkpoint && mayBeBetter)
+      auto isSlower = [&](const std::shared_ptr<Candidate> &c) {
+        return !isBetter(step.number, step.seconds, *c);
+      };
+      if (plans() && (limits.isSmallest || llvm::none_of(fitting_, isSlower)))
         consider(planned(step, limits), limits);
     }
-    return best_ ? llvm::Error::success() : notMet(limits);
   }
 
   // The step without a plan, in the order that is then the fastest.
@@ -350,37 +401,38 @@ private:
     return arenas;
   }
 
-  // Takes the candidate if it is the first, or better: within the limit, and then faster, or
-  // smaller where that is what was asked for.
+  // Keeps the candidate if it is within the limit and not too dear.
   void consider(Candidate c, const StageLimits &limits) {
-    const int64_t arena = c.arenaBytes();
-    least_ = std::min(least_, arena);
+    const bool isWithin = llvm::all_of(c.plans, [](const auto &p) { return p.isWithin; });
     leastOf_.resize(c.plans.size(), INT64_MAX);
     for (size_t i = 0; i < c.plans.size(); ++i)
       leastOf_[i] = std::min(leastOf_[i], c.plans[i].arenaBytes);
-    for (const plan::PlanResult &p : c.plans)
-      if (!p.isWithin && !c.mode)
-        return;
-    if (isTooDear(added(c), o_.mostAdded)) {
-      if (limits.has(arenasOf(c)))
-        tooDear_ = std::min(tooDear_, added(c));
+    if (!isWithin && !c.mode)
       return;
-    }
-    if (!limits.has(arenasOf(c)))
+    auto kept = std::make_shared<Candidate>(std::move(c));
+    if (!least_ || kept->arenaBytes() < least_->arenaBytes())
+      least_ = kept;
+    if (!limits.has(arenasOf(*kept)))
       return;
-    const bool isTaken =
-        !best_ ||
-        (limits.isSmallest ? std::make_pair(double(arena), c.times.seconds) <
-                                 std::make_pair(double(best_->arenaBytes()), best_->times.seconds)
-                           : isBetter(c.step->number, c.times.seconds));
-    if (isTaken)
-      best_ = std::move(c);
+    if (isTooDear(added(*kept), o_.mostAdded))
+      tooDear_ = std::min(tooDear_, added(*kept));
+    else
+      fitting_.push_back(std::move(kept));
   }
 
-  // Whether a plan of the order, of which those come first that hold less, is better than the best.
-  bool isBetter(size_t order, double seconds) const {
-    return order < best_->step->number ? seconds * kMuchFaster <= best_->times.seconds
-                                       : seconds < best_->times.seconds * kMuchFaster;
+  // Whether a candidate is taken in place of one that was found before: it is faster, or smaller
+  // where that is what was asked for.
+  bool isTaken(const Candidate &c, const Candidate &best) const {
+    if (asked_.isSmallest)
+      return std::make_pair(double(c.arenaBytes()), c.times.seconds) <
+             std::make_pair(double(best.arenaBytes()), best.times.seconds);
+    return isBetter(c.step->number, c.times.seconds, best);
+  }
+
+  // Whether a plan of the order, of which those come first that hold less, is better than another.
+  static bool isBetter(size_t order, double seconds, const Candidate &than) {
+    return order < than.step->number ? seconds * kMuchFaster <= than.times.seconds
+                                     : seconds < than.times.seconds * kMuchFaster;
   }
 
   double added(const Candidate &c) const {
@@ -394,7 +446,12 @@ private:
     Figures f;
     f.hasPlan = false;
     f.predictedPeakBytes = f.baselinePeakBytes = baselinePeak_;
-    f.smallestBudgetBytes = least_;
+    if (least_) { // as its programs are placed
+      auto over = placed(*least_, limits);
+      if (!over)
+        return over.takeError();
+      f.smallestBudgetBytes = least_->arenaBytes();
+    }
     f.lowerBoundBytes = out_.lowestPeak;
     if (out_.wasInterrupted)
       return interruptedBefore(f, limits.largest());
@@ -418,9 +475,9 @@ private:
   // By the keys of problems, or of problems and schedules, and by limits.
   std::map<std::pair<std::string, int64_t>, plan::PlanResult> plans_;
   std::map<std::pair<std::string, int64_t>, int64_t> arenas_;
-  std::optional<Candidate> best_;
+  std::vector<std::shared_ptr<Candidate>> fitting_;
+  std::shared_ptr<Candidate> best_, least_; // least_: that with the smallest of the largest arenas
   StageLimits asked_;
-  int64_t least_ = INT64_MAX;    // the smallest of the candidates' largest arenas
   std::vector<int64_t> leastOf_; // by place, the smallest arena of the candidates
   double tooDear_ = HUGE_VAL;    // what the cheapest candidate adds that has room, but is too dear
   StagedPlan out_;

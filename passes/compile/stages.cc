@@ -78,7 +78,7 @@ private:
 
   // Whether the request says no more than on which devices the given stages run.
   bool asksForDevicesAlone() const {
-    const size_t count = s_.machine.devices.size();
+    const size_t count = s_.machine.devices().size();
     return count == Places(given_).count() && (s_.stages == 0 || s_.stages == count) &&
            s_.shares.empty() && s_.ends.empty() && !s_.order && !s_.checkpoint;
   }
@@ -86,7 +86,7 @@ private:
   // Moves the given stages to the devices of the request, unless they are those.
   void moveToDevices() {
     const Places places(given_);
-    const std::vector<Machine::Device> &devices = s_.machine.devices;
+    const std::vector<Machine::Device> &devices = s_.machine.devices();
     if (devices.empty() || llvm::all_of(devices, [&](const Machine::Device &d) {
           return places.find(d.name).has_value();
         }))
@@ -245,8 +245,8 @@ llvm::Expected<Compiled> plannedInStages(Graph given, const CompileOptions &o,
                                          const Target &target) {
   CompileOptions counted = o;
   if (o.stages && o.stages->stages == 0 && Places(given).isOne() &&
-      o.stages->machine.devices.size() > 1) // a stage for each device that is named
-    counted.stages->stages = uint32_t(o.stages->machine.devices.size());
+      o.stages->machine.devices().size() > 1) // a stage for each device that is named
+    counted.stages->stages = uint32_t(o.stages->machine.devices().size());
   return StagedPlanning(std::move(given), counted, target).run();
 }
 

@@ -31,11 +31,11 @@ private:
     const Graph &g = r_.from();
     const Node &n = g.node(id);
     const int64_t examples = g.type(n.operands[0]).dims[0];
-    if (examples % parts_ != 0)
-      return locate(addRemedy(makeError("'{0}' normalizes {1} examples, which {2} micro-batches "
-                                        "do not divide into equal parts",
+    if (examples < parts_)
+      return locate(addRemedy(makeError("'{0}' normalizes {1} examples, which are too few for {2} "
+                                        "micro-batches",
                                         g.nodeName(id), examples, parts_),
-                              {"microbatches", "", "give a number that divides them"}),
+                              {"microbatches", std::to_string(examples), "have one for each"}),
                     g.whereIs(id));
     Attrs attrs = n.attrs;
     attrs.erase("training");
@@ -45,22 +45,44 @@ private:
     r_.standWith(b, id);
     const std::string name = g.valueName(n.result(0)).str();
     const NodeId made = b.createNode(
-        "batch_norm_parts",
-        {r_.map(n.operands[0]), r_.map(n.operands[1]), r_.map(n.operands[2])}, attrs, name);
+        "batch_norm_parts", {r_.map(n.operands[0]), r_.map(n.operands[1]), r_.map(n.operands[2])},
+        attrs, name);
     r_.to().editNode(made).marks = n.marks;
     const ValueId means = r_.to().node(made).result(1), vars = r_.to().node(made).result(2);
     r_.setMap(n.result(0), r_.to().node(made).result(0));
-    // Of the whole: the mean of means, and the mean of variances and of squared deviations of means.
+    // Of the whole: the mean of means, and the mean of variances and of squared deviations of
+    // means.
     b.phase = Phase::Update;
     b.prefix = r_.freshName(name + ".whole") + ".";
-    const ValueId mean = b.create("mean", {means}, {{"axes", Ints{0}}});
-    const ValueId off = b.sub(means, b.broadcastTo(b.reshape(mean, {1, b.type(mean).dims[0]}),
-                                                   b.type(means).dims));
-    const ValueId var =
-        b.create("mean", {b.add(vars, b.create("square", {off}))}, {{"axes", Ints{0}}});
+    const ValueId shares = examples % parts_ == 0 ? ValueId() : sharesOfParts(b, means, examples);
+    const ValueId mean = meanOfParts(b, means, shares);
+    const ValueId off =
+        b.sub(means, b.broadcastTo(b.reshape(mean, {1, b.type(mean).dims[0]}), b.type(means).dims));
+    const ValueId var = meanOfParts(b, b.add(vars, b.create("square", {off})), shares);
     r_.setMap(n.result(1), b.cast(mean, g.type(n.result(1)).dtype));
     r_.setMap(n.result(2), b.cast(var, g.type(n.result(2)).dtype));
     return llvm::Error::success();
+  }
+
+  // [parts, channels]: the share of the examples that each part has. Part k begins at example
+  // examples * k / parts, rounded down; half a part is added before, since k is rounded too.
+  ValueId sharesOfParts(Builder &b, ValueId rows, int64_t examples) const {
+    const Type type = b.type(rows);
+    const ValueId ones = b.full(type.with(Dims{parts_, 1}), 1);
+    auto begins = [&](bool isOwn) {
+      const ValueId number =
+          b.create("cumsum", {ones}, {{"axis", int64_t(0)}, {"exclusive", isOwn}});
+      return b.create("floor", {b.shift(b.scale(number, double(examples) / double(parts_)),
+                                        0.5 / double(parts_))});
+    };
+    const ValueId sizes = b.sub(begins(/*isOwn=*/false), begins(/*isOwn=*/true));
+    return b.broadcastTo(b.scale(sizes, 1 / double(examples)), type.dims);
+  }
+
+  // The mean over all examples of what is a row for each part; without `shares` parts are equal.
+  static ValueId meanOfParts(Builder &b, ValueId rows, ValueId shares) {
+    return shares ? b.sum(b.mul(rows, shares), {0}, /*keepDims=*/false)
+                  : b.create("mean", {rows}, {{"axes", Ints{0}}});
   }
 
   Rebuilder r_;

@@ -57,7 +57,8 @@ private:
     if (op.isView() && isThere_[op.inputs[op.viewOf].op])
       return false;
     const Node &n = g_.node(p_.nodeOf(whole));
-    const bool isOfBatch = n.is(StandIn::Chunk) || !lastBatch_;
+    // What micro-batches write their parts into is of all of them.
+    const bool isOfBatch = !lastBatch_ || (n.is(StandIn::Chunk) && n.op->name != "write_part");
     const bool isLast = !lastBatch_ || n.from.chunk == *lastBatch_;
     return isOfBatch && !(mode == CheckpointMode::ExceptLast && isLast);
   }

@@ -91,9 +91,11 @@ private:
         last = i;
       else if (!startsMessage(s_[i]))
         break;
+    if (last == wait)
+      return;
     plan::Schedule later = s_;
     std::rotate(later.begin() + wait, later.begin() + wait + 1, later.begin() + last + 1);
-    if (last == wait || !isWithin(later, wait, last, mostBytes))
+    if (!isWithin(later, wait, last, mostBytes))
       return;
     s_ = std::move(later);
     std::rotate(isRepeat_.begin() + wait, isRepeat_.begin() + wait + 1,

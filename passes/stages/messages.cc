@@ -12,15 +12,18 @@ namespace {
 class Messages {
 public:
   explicit Messages(const Graph &g)
-      : g_(g), places_(g), r_(g), home_(g.numValues(), kNone), toRelease_(places_.count()) {}
+      : g_(g), places_(g), r_(g), home_(g.numValues(), kNone), pendingOf_(places_.count()),
+        isPending_(g.numValues(), false), toRelease_(places_.count()) {}
 
   Graph run() {
     findHomes();
     findReaders();
     r_.copyInputs();
     for (const Input &i : g_.inputs())
-      if (home_[i.value.index] != kNone)
-        inputsToSend_.push_back(i.value);
+      if (home_[i.value.index] != kNone) {
+        pendingOf_[home_[i.value.index]].push_back(i.value);
+        isPending_[i.value.index] = true;
+      }
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       emit(NodeId(i));
     std::vector<size_t> left;
@@ -75,10 +78,15 @@ private:
     const Node &n = g_.node(id);
     // Sends of inputs come before the first node of their device, and before their first reader: a
     // state lies where its next value is made, which may be a later stage than its readers'.
-    for (ValueId &v : inputsToSend_)
-      if (v && (home_[v.index] == place || llvm::is_contained(n.operands, v))) {
+    std::vector<ValueId> inputs = std::move(pendingOf_[place]);
+    pendingOf_[place].clear();
+    llvm::copy_if(n.operands, std::back_inserter(inputs),
+                  [&](ValueId v) { return isPending_[v.index]; });
+    llvm::sort(inputs);
+    for (ValueId v : inputs)
+      if (isPending_[v.index]) {
+        isPending_[v.index] = false;
         send(v, Phase::Forward);
-        v = ValueId();
       }
     releaseReceived(place);
     std::vector<std::pair<ValueId, ValueId>> before;
@@ -182,7 +190,9 @@ private:
   Rebuilder r_;
   std::vector<uint32_t> home_;                                      // by value
   llvm::DenseMap<ValueId, llvm::SmallVector<uint32_t, 1>> readers_; // the devices that need it sent
-  std::vector<ValueId> inputsToSend_;
+  // Inputs that are not sent yet, by the device that has them.
+  std::vector<std::vector<ValueId>> pendingOf_;
+  std::vector<bool> isPending_;                // by value
   std::vector<Sent> sent_;                     // by tag
   std::vector<std::vector<size_t>> toRelease_; // by place: tags of what was received
   llvm::DenseMap<std::pair<uint32_t, uint32_t>, size_t> number_; // by value and device

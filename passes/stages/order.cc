@@ -115,12 +115,27 @@ private:
                             .secondsOf(g_.type(v).bytes()));
       }
       if (taskOf_[i] == kNone)
-        through[i].assign(all.begin(), all.end());
+        through[i] = lastOfEach(all);
       else
         for (uint32_t other : all)
           if (other != taskOf_[i])
             addNeed(taskOf_[i], other, 0);
     }
+  }
+
+  // Of the tasks of one stage and kind the one of the last micro-batch: a device runs them in
+  // order.
+  std::vector<uint32_t> lastOfEach(const std::set<uint32_t> &tasks) const {
+    std::map<std::pair<uint32_t, TaskKind>, uint32_t> last;
+    for (uint32_t t : tasks) {
+      auto [it, isNew] = last.try_emplace({tasks_[t].stage, tasks_[t].kind}, t);
+      if (!isNew && tasks_[it->second].batch < tasks_[t].batch)
+        it->second = t;
+    }
+    std::vector<uint32_t> out;
+    for (const auto &entry : last)
+      out.push_back(entry.second);
+    return out;
   }
 
   void addNeed(uint32_t task, uint32_t other, double seconds) {
@@ -180,9 +195,9 @@ private:
   const uint32_t devices_;
   std::vector<bool> isForWeights_; // by node
   std::vector<PipelineTask> tasks_;
-  std::vector<std::vector<NodeId>> nodes_;      // by task
+  std::vector<std::vector<NodeId>> nodes_;              // by task
   std::vector<std::vector<PipelineTasks::Need>> needs_; // by task
-  std::vector<uint32_t> taskOf_; // by node; kNone: of no micro-batch
+  std::vector<uint32_t> taskOf_;                        // by node; kNone: of no micro-batch
   Rebuilder r_;
   std::vector<bool> isEmitted_;
   OrderedGraph out_;

@@ -86,18 +86,34 @@ std::optional<RepeatedTasks> repeated(const PipelineTasks &sample, const BatchSa
 
 // --- What tasks do
 
+void SampledGraph::findPlaces() {
+  const Places places(*graph);
+  placeOf.assign(tasks->all.size(), 0);
+  for (uint32_t i = 0; i < graph->numNodes(); ++i)
+    if (taskOf[i] != kNone)
+      placeOf[taskOf[i]] = places.of(NodeId(i));
+  std::vector<uint32_t> next(places.count(), 0);
+  slotOf.clear();
+  for (uint32_t place : placeOf)
+    slotOf.push_back(next[place]++);
+}
+
+uint32_t SampledGraph::numTasksOf(uint32_t place) const {
+  return uint32_t(llvm::count(placeOf, place));
+}
+
 namespace {
 
 class Steps {
 public:
   Steps(const SampledGraph &g, uint32_t place, const plan::Schedule &s, const Target &target)
-      : g_(g), place_((*g.places)[place]), s_(s), target_(target) {}
+      : g_(g), number_(place), place_((*g.places)[place]), s_(s), target_(target) {}
 
   std::optional<PlaceSteps> run() {
     findTasks();
     findLive();
-    out_.tasks.resize(g_.tasks->all.size());
-    hasBegun_.assign(g_.tasks->all.size(), false);
+    out_.tasks.resize(g_.numTasksOf(number_));
+    hasBegun_.assign(out_.tasks.size(), false);
     std::vector<bool> hasRun(place_.problem.ops.size(), false);
     for (size_t i = 0; i < s_.size(); ++i) {
       if (!add(i, hasRun[s_[i]]))
@@ -151,7 +167,7 @@ private:
 
   bool add(size_t step, bool isAgain) {
     const uint32_t number = taskOf_[step];
-    TaskSteps &t = number == kNone ? out_.end : out_.tasks[number];
+    TaskSteps &t = number == kNone ? out_.end : out_.tasks[g_.slotOf[number]];
     const int64_t before = step ? after_[step - 1] : 0;
     int64_t change = after_[step] - before;
     if (isNode(step)) {
@@ -182,8 +198,8 @@ private:
     const Node *n = isNode(step) ? &g_.graph->node(nodeOf(step)) : nullptr;
     const bool isPassed = isAgain || (n && (n->op->isMessage() || isWaitForSend(*g_.graph, *n)));
     if (!isPassed)
-      hasBegun_[task] = true;
-    return isAgain && !hasBegun_[task];
+      hasBegun_[g_.slotOf[task]] = true;
+    return isAgain && !hasBegun_[g_.slotOf[task]];
   }
 
   bool addEvent(TaskSteps &t, uint32_t number, size_t step, const Node &n) {
@@ -221,12 +237,13 @@ private:
   }
 
   const SampledGraph &g_;
+  const uint32_t number_;
   const PlaceProblem &place_;
   const plan::Schedule &s_;
   const Target &target_;
   std::vector<uint32_t> taskOf_;      // by step
   std::vector<int64_t> live_, after_; // by step: bytes while it runs, and then
-  std::vector<bool> hasBegun_;        // by task: whether it did more than repeat
+  std::vector<bool> hasBegun_;        // by slot: whether the task did more than repeat
   PlaceSteps out_;
 };
 
@@ -249,17 +266,13 @@ public:
         clock_(names_.names(), machine), live_(places.size(), 0), toRelease_(places.size()) {
     out_.peaks.assign(places.size(), 0);
     out_.nodesOf.assign(places.size(), 0);
-    placeOf_.assign(g.tasks->all.size(), 0);
-    for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      if (g.taskOf[i] != kNone)
-        placeOf_[g.taskOf[i]] = names_.of(NodeId(i));
     setUpMessages();
   }
 
   RepeatedFigures run() {
     for (uint32_t t : all_.order) {
-      const uint32_t task = all_.sampleOf[t], place = placeOf_[task];
-      run(place, places_[place]->tasks[task], all_.tasks.all[t].batch);
+      const uint32_t task = all_.sampleOf[t], place = sample_.placeOf[task];
+      run(place, places_[place]->tasks[sample_.slotOf[task]], all_.tasks.all[t].batch);
     }
     runEnds();
     out_.times = clock_.times();
@@ -272,6 +285,7 @@ private:
   };
 
   void setUpMessages() {
+    sends_.resize(g_.numNodes());
     for (uint32_t i = 0; i < g_.numNodes(); ++i) {
       const Node &n = g_.node(NodeId(i));
       if (!n.op->is(kSend))
@@ -281,8 +295,13 @@ private:
       const bool isOnce =
           task == kNone ||
           sample_.batches->isOnce(indexOf(*sample_.batches, sample_.tasks->all[task].batch));
-      sends_[i] = {messages_.size(), isOnce, names_.of(NodeId(i)),
-                   *names_.find(n.attrs.getString("to")), g_.type(n.operands[0]).bytes()};
+      const uint32_t from = names_.of(NodeId(i));
+      sends_[i] = {messages_.size(),
+                   isOnce,
+                   from,
+                   *names_.find(n.attrs.getString("to")),
+                   g_.type(n.operands[0]).bytes(),
+                   places_[from]->freedBy.lookup(i)};
       messages_.resize(messages_.size() + (isOnce ? 1 : size_t(sample_.batches->count)));
     }
   }
@@ -290,8 +309,8 @@ private:
   struct Send {
     size_t first; // in messages_
     bool isOnce;
-    uint32_t from, to; // places
-    int64_t bytes;
+    uint32_t from, to;    // places
+    int64_t bytes, freed; // freed: by the wait for it
   };
   Message &messageOf(const Send &s, uint32_t batch) {
     return messages_[s.first + (s.isOnce ? 0 : batch)];
@@ -324,7 +343,7 @@ private:
   void run(uint32_t place, const TaskSteps::Event &e, uint32_t batch) {
     if (e.kind == TaskSteps::Event::Compute)
       return clock_.compute(place, e.seconds);
-    const Send &s = sends_.find(e.node)->second;
+    const Send &s = sends_[e.node];
     Message &m = messageOf(s, batch);
     switch (e.kind) {
     case TaskSteps::Event::Send:
@@ -345,9 +364,9 @@ private:
   // What the device has sent, and others have received, since its last task (messages.cc).
   void release(uint32_t place) {
     for (const auto &[node, batch] : toRelease_[place]) {
-      const Message &m = messageOf(sends_.find(node)->second, batch);
+      const Message &m = messageOf(sends_[node], batch);
       clock_.wait(place, std::max(m.complete, m.taken));
-      live_[place] -= places_[place]->freedBy.lookup(node);
+      live_[place] -= sends_[node].freed;
     }
     toRelease_[place].clear();
   }
@@ -386,9 +405,8 @@ private:
   llvm::ArrayRef<const PlaceSteps *> places_;
   const Places names_;
   StepClock clock_;
-  std::vector<uint32_t> placeOf_; // by task of the sample
-  std::vector<int64_t> live_;     // by place
-  llvm::DenseMap<uint32_t, Send> sends_;
+  std::vector<int64_t> live_; // by place
+  std::vector<Send> sends_;   // by node
   std::vector<Message> messages_;
   // By place: sends, and their micro-batches, that were received and are not released.
   std::vector<std::vector<std::pair<uint32_t, uint32_t>>> toRelease_;

@@ -39,11 +39,16 @@ std::optional<RepeatedTasks> repeated(const PipelineTasks &sample, const BatchSa
 
 // A graph of the sample, with messages, and the problems of its places.
 struct SampledGraph {
+  // Sets the places of tasks, by those of their nodes.
+  void findPlaces();
+  uint32_t numTasksOf(uint32_t place) const;
+
   const Graph *graph = nullptr;
   const GraphProblem *problem = nullptr;
   const std::vector<PlaceProblem> *places = nullptr;
   const PipelineTasks *tasks = nullptr;
-  std::vector<uint32_t> taskOf; // by node; OrderedGraph::kNoTask for nodes of no task
+  std::vector<uint32_t> taskOf;          // by node; OrderedGraph::kNoTask for nodes of no task
+  std::vector<uint32_t> placeOf, slotOf; // by task: its place, and its number among the tasks there
   const BatchSample *batches = nullptr;
 };
 
@@ -64,7 +69,7 @@ struct TaskSteps {
 };
 
 struct PlaceSteps {
-  std::vector<TaskSteps> tasks; // by task of the sample; those of other places are empty
+  std::vector<TaskSteps> tasks; // by slot
   TaskSteps end;                // after the last task
   // By send: the bytes that the wait for it frees.
   llvm::DenseMap<uint32_t, int64_t> freedBy;

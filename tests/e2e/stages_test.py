@@ -196,6 +196,49 @@ class BatchNorm(Stages):
             averages = {"grad" + n: got[n] for n in ("state.bn1.running_mean", "state.bn1.running_var")}
             self.assert_near(averages, {"grad" + n: v for n, v in whole.items()}, 1e-12)
 
+    def test_uneven_micro_batches(self):
+        """Ten examples in four parts, of 2, 3, 2 and 3: the step of separate passes, weighted by their examples."""
+        draw = random.Random(0)
+        picture = 3 * 16 * 16
+        x = [draw.gauss(0, 1) for _ in range(10 * picture)]
+        y = [draw.randrange(10) for _ in range(10)]
+        total = {}
+        for part, (begin, end) in enumerate(((0, 2), (2, 5), (5, 7), (7, 10))):
+            own = self.net(f"r{end - begin}", *self.RESNET, f"--batch={end - begin}")
+            self.inputs(f"in{part}", x[begin * picture:end * picture], y[begin:end])
+            _, out = self.run_into(f"out{part}", own, LOSS, "--precision=f64", f"--inputs=in{part}")
+            for name, path in out.items():
+                values = [v * (end - begin) / 10 for v in self.values(path)]
+                total[name] = [a + b for a, b in zip(total[name], values)] if name in total else values
+        self.inputs("in", x, y)
+        common = [self.net("r10", *self.RESNET, "--batch=10"), LOSS, "--precision=f64", "--inputs=in"]
+        _, whole = self.run_into("whole", *common)
+        step = [*common, "--microbatches=4", "--batch-norm=micro"]
+        for extra in ([], ["--stages=2"]):
+            _, got = self.run_into("micro", *step, *extra)
+            self.assert_near({n: v for n, v in got.items() if n.startswith(("grad.", "loss"))}, total, 1e-11)
+            averages = {"grad" + n: got[n] for n in ("state.bn1.running_mean", "state.bn1.running_var")}
+            self.assert_near(averages, {"grad" + n: v for n, v in whole.items()}, 1e-12)
+        # The file keeps the nodes of the whole, whose parts are as uneven.
+        self.run_ok("opt", common[0], LOSS, ONE, "--microbatches=4", "--batch-norm=micro", "--stages=2", "-o", "p.isth")
+        self.run_ok("opt", common[0], LOSS, ONE, "--microbatches=1", "--batch-norm=micro", "-o", "one.isth")
+        self.run_ok("verify", "p.isth", "p.isth", ONE)
+
+    def test_inference_needs_no_other_example(self):
+        """A norm that reads its running averages normalizes each example by itself: forward, in training, and in micro-batches."""
+        model = self.net("r8", *self.RESNET, "--batch=8")
+        _, want = self.run_into("forward", model, "--eval")
+        for extra in (["--microbatches=4"], ["--stages=2", "--microbatches=4"]):
+            r, got = self.run_into("parts", model, "--eval", *extra)
+            self.assert_bits(got, want)
+        self.assertEqual(len(r["stages"]), 2)
+        _, want = self.run_into("whole", model, LOSS, "--eval")
+        _, batches = self.run_into("batches", model, LOSS, "--eval", "--microbatches=3")
+        self.assert_near(batches, want, 1e-5)
+        for mode in "always", "never":
+            _, got = self.run_into("stages", model, LOSS, "--eval", "--stages=3", "--microbatches=3", f"--checkpoint={mode}")
+            self.assert_bits(got, batches)
+
     def inputs(self, folder, x, y):
         os.makedirs(self.path(folder), exist_ok=True)
         self.write(folder + "/x.npy", npy("f64", (len(y), 3, 16, 16), x))
@@ -206,12 +249,114 @@ class BatchNorm(Stages):
         r = self.fails_with(1, "run", model, LOSS, "--stages=2", "--microbatches=4")
         self.assertIn("needs the whole batch", r.err)
         self.assertIn("--batch-norm=micro", r.err)
-        r = self.fails_with(1, "run", model, LOSS, "--microbatches=3", "--batch-norm=micro")
-        self.assertIn("do not divide", r.err)
+        r = self.fails_with(1, "run", model, LOSS, "--microbatches=9", "--batch-norm=micro")
+        self.assertIn("too few for 9 micro-batches", r.err)
         # Without a number of micro-batches the stages run one after the other.
         r = self.run_ok("run", model, LOSS, ONE, "--stages=2")
         self.assertIn("one after the other", r.err)
         self.assertIn("with --batch-norm=micro", r.err)
+
+
+class WholeBatch(Stages):
+    """Nodes that need the whole batch, and inputs that have none."""
+
+    NORM = """isthmus 2
+graph @norm {
+  input %x : f64[6, 4]
+  param %w1 : f64[4, 4] = normal {seed = 1, std = 1.0}
+  param %b1 : f64[4] = normal {seed = 2, std = 1.0}
+  param %w2 : f64[4, 4] = normal {seed = 3, std = 1.0}
+  param %b2 : f64[4] = normal {seed = 4, std = 1.0}
+  %m1 = matmul(%x, %w1) {transpose_b = true}
+  %h = add(%m1, %b1)
+  %m2 = matmul(%h, %w2) {transpose_b = true}
+  %y = add(%m2, %b2)
+  %s = square(%y)
+  LOSS
+  loss %l
+  output %l
+}
+"""
+    LOSSES = {
+        # torchgpipe's issue 13: the norm of the whole output.
+        "norm": "%n = sum(%s) {axes = [0, 1]}\n  %l = sqrt(%n)",
+        # Each example beside each other one, as contrastive losses have it; and then each by itself again.
+        "pairs": "%g = matmul(%y, %y) {transpose_b = true}\n  %p = log_softmax(%g)\n  %q = mul(%p, %p)\n  %l = mean(%q)",
+        "quartic": "%c = square(%s)\n  %l = mean(%c)",
+    }
+
+    def model(self, name):
+        self.write(f"{name}.isth", self.NORM.replace("LOSS", self.LOSSES[name]))
+        return f"{name}.isth"
+
+    def test_a_loss_of_the_whole_batch_is_of_the_last_stage(self):
+        for name in "norm", "pairs":
+            model = self.model(name)
+            _, want = self.run_into("whole", model)
+            _, batches = self.run_into("batches", model, "--microbatches=3")
+            self.assert_near(batches, want, 1e-12)
+            for schedule in "gpipe", "auto":
+                for mode in MODES:
+                    with self.subTest(f"{name} {schedule} {mode}"):
+                        step = [model, ONE, "--stages=2", "--microbatches=3", f"--schedule={schedule}", f"--checkpoint={mode}"]
+                        told = self.run_ok("run", *step, "--outputs=got", "--report=r.json").err
+                        self.assertIn("needs the whole batch, so all micro-batches run forward before any runs backward", told)
+                        report = json.loads(self.read("r.json"))
+                        self.assertEqual(report["schedule"], "gpipe")
+                        self.assertEqual(report["measured_peak_bytes"], report["predicted_peak_bytes"])
+                        self.assert_bits(self.written("got"), batches)
+            self.run_ok("opt", model, ONE, "--stages=2", "--microbatches=3", "--checkpoint=always", "-o", "p.isth")
+            self.run_ok("verify", model, "p.isth", ONE)
+            for schedule in "1f1b", "zero-bubble":
+                r = self.fails_with(1, "run", model, ONE, "--stages=2", "--microbatches=3", f"--schedule={schedule}")
+                self.assertRegex(r.err, r"needs the whole batch, so .*--schedule=gpipe")
+
+    def test_what_multiplies_gradients_is_whole(self):
+        """Second derivatives along given directions: each has the sizes of a parameter."""
+        model = self.model("quartic")
+        self.run_ok("grad", model, "-o", "first.isth")
+        names = ["w1", "b1", "w2", "b2"]
+        self.run_ok("grad", "first.isth", "--ys=" + ",".join(f"%grad.{n}" for n in names), "--xs=" + ",".join(f"%{n}" for n in names),
+                    "--grad-ys=inputs", "-o", "second.isth")
+        _, want = self.run_into("whole", "second.isth")
+        for extra in ([], ["--stages=2"], ["--stages=2", "--checkpoint=always", "--schedule=gpipe"]):
+            _, got = self.run_into("parts", "second.isth", "--microbatches=3", *extra)
+            self.assertTrue(any(n.startswith("grad2.") for n in got))
+            self.assert_near(got, want, 1e-11)
+        r = self.fails_with(1, "run", "second.isth", ONE, "--microbatches=7")
+        self.assertIn("the batch, which has 6 examples (axis 0 of %x)", r.err)
+
+    def test_two_towers_and_a_mask(self):
+        """The batches of two inputs meet in the loss alone; a mask of as many rows, and one row for all, have none."""
+        self.write("towers.isth", """isthmus 2
+graph @towers {
+  input %a : f64[4, 4]
+  input %b : f64[4, 4]
+  input %mask : f64[4, 4]
+  input %row : f64[1, 4]
+  param %u : f64[4, 4] = normal {seed = 1, std = 0.5}
+  param %v : f64[4, 4] = normal {seed = 2, std = 0.5}
+  %mu = mul(%u, %mask)
+  %h = matmul(%a, %mu)
+  %k = matmul(%b, %v)
+  %kr = add(%k, %row)
+  %t = tanh(%kr)
+  %g = matmul(%h, %t) {transpose_b = true}
+  %p = log_softmax(%g)
+  %l = mean(%p)
+  loss %l
+  output %l
+}
+""")
+        _, want = self.run_into("whole", "towers.isth")
+        for extra in (["--microbatches=2"], ["--microbatches=4", "--stages=2", "--schedule=gpipe"]):
+            _, got = self.run_into("parts", "towers.isth", *extra)
+            self.assert_near(got, want, 1e-12)
+        self.run_ok("opt", "towers.isth", ONE, "--microbatches=2", "-o", "p.isth")
+        text = self.read("p.isth").decode()
+        self.assertIn("part(%a)", text)
+        self.assertIn("part(%b)", text)
+        self.assertNotIn("(%mask) {", text)
 
 
 class Files(Stages):

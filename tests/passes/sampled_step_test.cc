@@ -42,7 +42,8 @@ Figures figuresOf(const Net &net, StageOrder order, CheckpointMode mode, bool is
   o.stages->checkpoint = mode;
   if (order == StageOrder::Interleaved) {
     o.stages->stages = 4;
-    o.stages->machine.devices = {{"cpu:0", std::nullopt, 1}, {"cpu:1", std::nullopt, 2}};
+    o.stages->machine.add({"cpu:0", std::nullopt, 1});
+    o.stages->machine.add({"cpu:1", std::nullopt, 2});
   }
   auto c = compile(std::move(*g), o, Target());
   if (!c) {
@@ -104,7 +105,8 @@ TEST(SampledStep, FitsTheMemoryOfDevices) {
     o.stages.emplace();
     o.stages->stages = 2;
     o.stages->order = StageOrder::OneFOneB;
-    o.stages->machine.devices = {{"cpu:0", std::nullopt, 1}, {"cpu:1", memory, 1}};
+    o.stages->machine.add({"cpu:0", std::nullopt, 1});
+    o.stages->machine.add({"cpu:1", memory, 1});
     return compile(std::move(*g), o, Target());
   };
   auto free = compiled(INT64_MAX / 2, false);

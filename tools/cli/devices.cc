@@ -55,8 +55,8 @@ DeviceOptions deviceOptions(const ModelOptions &o, const PlanFlags &plan) {
   DeviceOptions d{o.threads, o.precision == kTf32};
   d.costs = plan.costs;
   d.linkBytesPerSecond = plan.link.value_or(0);
-  if (!plan.stages.machine.devices.empty()) {
-    llvm::StringRef first = plan.stages.machine.devices.front().name;
+  if (!plan.stages.machine.devices().empty()) {
+    llvm::StringRef first = plan.stages.machine.devices().front().name;
     if (first.consume_front("cuda:"))
       (void)first.getAsInteger(10, d.firstGpu);
   }

@@ -86,14 +86,14 @@ void addMachineFlag(CLI::App &verb, PlanFlags &o) {
 llvm::Error readMachineFlag(PlanFlags &o) {
   if (o.machine.empty())
     return llvm::Error::success();
-  if (!o.stages.machine.devices.empty())
+  if (!o.stages.machine.devices().empty())
     return usageError("--machine names the devices, so --devices has no meaning beside it");
   auto machine = readMachine(o.machine);
   if (!machine)
     return machine.takeError();
   o.stages.machine = std::move(*machine);
   if (o.stages.stages == 0)
-    o.stages.stages = uint32_t(o.stages.machine.devices.size());
+    o.stages.stages = uint32_t(o.stages.machine.devices().size());
   o.hasStages = true;
   return llvm::Error::success();
 }

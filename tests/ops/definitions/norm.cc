@@ -18,10 +18,14 @@ Grouping batchGroups(const OpCall &call, const Type &x) {
   const int64_t axis = channelAxis(*call.attrs, x.rank()), channels = x.dims[size_t(axis)],
                 parts = call.attrs->find("parts") ? call.attrs->getInt("parts") : 1;
   auto channel = [=](const Index &at) { return at[size_t(axis)]; };
-  return {
-      parts * channels,
-      [=, n = x.dims[0]](const Index &at) { return at[0] * parts / n * channels + channel(at); },
-      channel};
+  return {parts * channels,
+          [=, n = x.dims[0]](const Index &at) { // part p has the examples from n p / parts on
+            int64_t part = 0;
+            while (n * (part + 1) / parts <= at[0])
+              ++part;
+            return part * channels + channel(at);
+          },
+          channel};
 }
 Grouping layerGroups(const OpCall &call, const Type &x) { // the inner axes together
   const size_t axis = size_t(axisOf(call, x.rank()));
