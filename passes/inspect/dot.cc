@@ -39,13 +39,10 @@ public:
     }
     for (ValueId v : options.kept)
       kept_.set(v.index);
-    for (uint32_t i = 0; i < g.numNodes(); ++i) {
-      const Node &n = g.node(NodeId(i));
-      if (n.is(StandIn::Boundary))
-        kept_.set(n.from.restores.index);
-      if (n.hasMark("checkpoint"))
-        kept_.set(n.firstResult.index);
-    }
+    const std::vector<bool> kept = keptValues(g);
+    for (unsigned v = 0; v < kept.size(); ++v)
+      if (kept[v])
+        kept_.set(v);
     for (ValueId v : g.outputs())
       outputs_.set(v.index);
     groupUpdates();
@@ -61,6 +58,7 @@ public:
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       if (boxes_[i] == NodeId(i) && shown_.test(i))
         drawEdges(NodeId(i));
+    os_ << columnOrder(framed_);
     drawGone();
     drawLegend();
     os_ << "}\n";
@@ -275,11 +273,14 @@ private:
     if (framed)
       os_ << "  subgraph cluster_" << phaseTag(column) << " {\n    label=\""
           << titleOf(column, nodes) << "\"; color=\"" << s.line << "\"; fontcolor=\"" << s.line
-          << "\"; style=\"rounded\"; penwidth=0.8; margin=12;\n";
+          << "\"; style=\"rounded\"; penwidth=0.8; margin=12;\n"
+          << columnAnchor(column);
     for (NodeId id : nodes)
       drawNode(id);
-    if (framed)
+    if (framed) {
       os_ << "  }\n";
+      framed_.push_back(column);
+    }
     if (column == Role::Clone)
       for (NodeId id : nodes)
         if (const Node &n = g_.node(id); n.isClone() && shown_.test(n.from.origin.index))
@@ -398,32 +399,18 @@ private:
   }
 
   void drawLegend() {
-    if (llvm::none_of(used_, [](bool b) { return b; }))
-      return; // an empty graph: Graphviz rejects an empty table
     for (auto [origin, clone] : sameHeight_)
       os_ << "  {rank=same; n" << origin.index << "; n" << clone.index << "}\n";
-    os_ << "  legend [shape=plain, style=\"\", label=<<table border=\"0\" cellborder=\"0\" "
-           "cellspacing=\"3\">";
-    auto row = [&](const char *fill, const char *line, const char *text, const char *style) {
-      os_ << "<tr><td border=\"1\" width=\"28\" height=\"12\" bgcolor=\"" << fill << "\" color=\""
-          << line << "\" style=\"" << style << "\"></td><td align=\"left\">" << text
-          << "</td></tr>";
-    };
-    for (size_t r = 0; r < kRoles; ++r)
-      if (used_[r])
-        row(styleOf(Role(r)).fill, styleOf(Role(r)).line, styleOf(Role(r)).title,
-            r == size_t(Role::Boundary) ? "dashed" : "rounded");
-    if (anyKept_)
-      row(kKeptFill, kKeptLine, "kept (checkpoint)", "rounded");
+    std::vector<std::string> others;
     if (other_) {
-      row("#FFFFFF", kNewLine, "not in the other graph", "rounded");
-      row("#FFFFFF", kChangedLine, "otherwise in the other graph", "rounded");
+      others.push_back(legendRow("#FFFFFF", kNewLine, "not in the other graph"));
+      others.push_back(legendRow("#FFFFFF", kChangedLine, "otherwise in the other graph"));
     }
     if (anyOutput_)
-      os_ << "<tr><td>double line</td><td align=\"left\">graph output</td></tr>";
+      others.push_back(legendRow("double line", "graph output"));
     if (anyAfter_)
-      os_ << "<tr><td>dashed arrow</td><td align=\"left\">runs after, reads nothing</td></tr>";
-    os_ << "</table>>]\n";
+      others.push_back(legendRow("dashed arrow", "runs after, reads nothing"));
+    os_ << legend(used_, anyKept_, others);
   }
 
   const Graph &g_;
@@ -437,7 +424,8 @@ private:
   const Graph *other_ = nullptr;                  // to compare with
   Changes changes_;                               // empty without another graph
   bool isLarge_;
-  std::array<bool, kRoles> used_{};
+  UsedRoles used_{};
+  std::vector<Role> framed_; // columns
   bool anyKept_ = false, anyOutput_ = false, anyAfter_ = false;
   std::vector<std::pair<NodeId, NodeId>> sameHeight_;
 };

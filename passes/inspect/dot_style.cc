@@ -1,5 +1,7 @@
 #include "passes/inspect/dot_style.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 namespace isthmus::dot_style {
 
 Role roleOf(const Node &n) {
@@ -57,6 +59,60 @@ const Style &styleOf(Role r) {
       {"in chunks", "#D9EFD2", "#4B7D3A", "style=\"filled,rounded\""},
   };
   return kStyles[size_t(r)];
+}
+
+std::vector<bool> keptValues(const Graph &g) {
+  std::vector<bool> kept(g.numValues(), false);
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    if (n.is(StandIn::Boundary))
+      kept[n.from.restores.index] = true;
+    if (n.hasMark("checkpoint"))
+      kept[n.firstResult.index] = true;
+  }
+  return kept;
+}
+
+std::string columnAnchor(Role column) {
+  return std::string("    column_") + phaseTag(column) +
+         " [style=invis, shape=point, width=0.01, height=0.01, label=\"\"]\n";
+}
+
+std::string columnOrder(llvm::ArrayRef<Role> framed) {
+  if (framed.size() < 2)
+    return "";
+  std::string chain;
+  for (Role column : kColumns)
+    if (llvm::is_contained(framed, column))
+      chain += (chain.empty() ? "column_" : " -> column_") + std::string(phaseTag(column));
+  return "  {rank=source; " + chain + " [style=invis]}\n";
+}
+
+std::string legendRow(const char *fill, const char *line, const char *text, const char *style) {
+  return std::string("<tr><td border=\"1\" width=\"28\" height=\"12\" bgcolor=\"") + fill +
+         "\" color=\"" + line + "\" style=\"" + style + "\"></td><td align=\"left\">" + text +
+         "</td></tr>";
+}
+
+std::string legendRow(const char *word, const char *text) {
+  return std::string("<tr><td>") + word + "</td><td align=\"left\">" + text + "</td></tr>";
+}
+
+std::string legend(const UsedRoles &used, bool hasKept, llvm::ArrayRef<std::string> others) {
+  std::string rows;
+  for (size_t r = 0; r < kRoles; ++r)
+    if (used[r])
+      rows += legendRow(styleOf(Role(r)).fill, styleOf(Role(r)).line, styleOf(Role(r)).title,
+                        r == size_t(Role::Boundary) ? "dashed" : "rounded");
+  if (hasKept)
+    rows += legendRow(kKeptFill, kKeptLine, "kept (checkpoint)");
+  for (const std::string &row : others)
+    rows += row;
+  if (rows.empty())
+    return "";
+  return "  legend [shape=plain, style=\"\", label=<<table border=\"0\" cellborder=\"0\" "
+         "cellspacing=\"3\">" +
+         rows + "</table>>]\n";
 }
 
 std::string shortened(llvm::StringRef name) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/graph.h"
+#include <array>
 #include <string>
 
 namespace isthmus::dot_style {
@@ -34,6 +35,25 @@ struct Style {
 };
 const Style &styleOf(Role r);
 constexpr const char *kKeptFill = "#BFE6B5", *kKeptLine = "#2F7D22";
+
+// By value: whether a picture shows it as kept: a mark, or a boundary that passes it, says so.
+std::vector<bool> keptValues(const Graph &g);
+
+// A point in a column's frame. Points of frames are arranged by columnOrder.
+std::string columnAnchor(Role column);
+// Puts the frames of these columns beside one another, in the order of kColumns, whatever the
+// arrows between them.
+std::string columnOrder(llvm::ArrayRef<Role> framed);
+
+// The legend: a row for each role that is used, one for kept values, and then `others`, rows of
+// HTML. "" if there would be none, as Graphviz rejects an empty table.
+using UsedRoles = std::array<bool, kRoles>;
+std::string legend(const UsedRoles &used, bool hasKept, llvm::ArrayRef<std::string> others = {});
+// A row of a legend: a box with a frame, and a text; `style` is "rounded" or "dashed".
+std::string legendRow(const char *fill, const char *line, const char *text,
+                      const char *style = "rounded");
+// A row whose sign is a word.
+std::string legendRow(const char *word, const char *text);
 
 // Shortens long names in the middle; their ends tell them apart.
 std::string shortened(llvm::StringRef name);

@@ -88,7 +88,8 @@ void AlikeModules::findRuns(llvm::ArrayRef<uint32_t> siblings, llvm::ArrayRef<si
 class FoldedDrawing {
 public:
   FoldedDrawing(const Graph &g, const FoldOptions &o)
-      : g_(g), o_(o), tree_(modulesOf(g, /*mostChildren=*/SIZE_MAX)), alike_(g, tree_), os_(text_) {
+      : g_(g), o_(o), tree_(modulesOf(g, /*mostChildren=*/SIZE_MAX)), alike_(g, tree_),
+        kept_(keptValues(g)), os_(text_) {
     children_.resize(tree_.modules.size());
     for (uint32_t m = 1; m < tree_.modules.size(); ++m)
       children_[tree_.modules[m].parent].push_back(m);
@@ -121,17 +122,27 @@ public:
     for (Role column : kColumns)
       drawColumn(column);
     drawEdges();
+    os_ << columnOrder(framed_);
+    drawLegend();
     os_ << "}\n";
     return std::move(os_.str());
   }
 
 private:
   struct Box {
-    size_t nodes = 0; // without boundaries
+    size_t nodes = 0;
     int64_t bytes = 0;
     double us = 0;
+    size_t kept = 0; // values
+    int64_t keptBytes = 0;
   };
-  using Key = std::pair<uint32_t, Role>; // a module that is drawn, a column
+  // A module that is drawn, and a column. Boundaries have a box of their own in the column of
+  // clones.
+  using Key = std::pair<uint32_t, Role>;
+  static Role columnOf(const Key &k) { return k.second == Role::Boundary ? Role::Clone : k.second; }
+  static Role roleInBox(const Node &n) {
+    return n.is(StandIn::Boundary) ? Role::Boundary : dot_style::columnOf(n);
+  }
 
   unsigned deepest() const { return *std::max_element(depth_.begin(), depth_.end()); }
 
@@ -162,26 +173,33 @@ private:
     for (uint32_t i = 0; i < g_.numNodes(); ++i) {
       const Node &n = g_.node(NodeId(i));
       Box &b = boxes_[keyOf(NodeId(i))];
-      b.nodes += !n.is(StandIn::Boundary);
+      ++b.nodes;
       b.us += o_.us.empty() ? 0 : o_.us[i];
-      for (uint32_t r = 0; r < n.numResults && !n.op->is(kView); ++r)
-        b.bytes += g_.type(n.result(r)).bytes();
+      for (uint32_t r = 0; r < n.numResults; ++r) {
+        const int64_t bytes = g_.type(n.result(r)).bytes();
+        b.bytes += n.op->is(kView) ? 0 : bytes;
+        b.kept += kept_[n.result(r).index];
+        b.keptBytes += kept_[n.result(r).index] ? bytes : 0;
+      }
     }
   }
-  Key keyOf(NodeId n) const { return {drawn_[tree_.moduleOf[n.index]], columnOf(g_.node(n))}; }
+  Key keyOf(NodeId n) const { return {drawn_[tree_.moduleOf[n.index]], roleInBox(g_.node(n))}; }
   static std::string nameOf(const Key &k) {
-    return "m" + std::to_string(k.first) + phaseTag(k.second);
+    return "m" + std::to_string(k.first) +
+           (k.second == Role::Boundary ? "boundary" : phaseTag(k.second));
   }
 
   void drawColumn(Role column) {
     const bool isUsed =
-        llvm::any_of(boxes_, [&](const auto &b) { return b.first.second == column; });
+        llvm::any_of(boxes_, [&](const auto &b) { return columnOf(b.first) == column; });
     if (!isUsed)
       return;
     const Style &s = styleOf(column);
     os_ << "  subgraph cluster_" << phaseTag(column) << " {\n    label=\"" << s.title
         << "\"; color=\"" << s.line << "\"; fontcolor=\"" << s.line
-        << "\"; style=\"rounded\"; penwidth=0.8; margin=12;\n";
+        << "\"; style=\"rounded\"; penwidth=0.8; margin=12;\n"
+        << columnAnchor(column);
+    framed_.push_back(column);
     drawModule(Module::kRoot, column);
     os_ << "  }\n";
   }
@@ -192,8 +210,9 @@ private:
     if (isFramed)
       os_ << "    subgraph cluster_" << phaseTag(column) << m << " {\n    label=<"
           << markupText(title(m)) << ">; style=\"dotted\"; margin=8;\n";
-    if (boxes_.count({m, column}))
-      drawBox({m, column});
+    for (Role role : {column, Role::Boundary})
+      if (const Key k{m, role}; columnOf(k) == column && boxes_.count(k))
+        drawBox(k);
     for (uint32_t child : children_[m])
       drawModule(child, column);
     if (isFramed)
@@ -201,23 +220,42 @@ private:
   }
   bool hasBoxWithin(uint32_t m, Role column) const {
     return llvm::any_of(children_[m], [&](uint32_t c) {
-      return boxes_.count({c, column}) || hasBoxWithin(c, column);
+      return boxes_.count({c, column}) || hasBoxWithin(c, column) ||
+             (column == Role::Clone && boxes_.count({c, Role::Boundary}));
     });
   }
 
   void drawBox(const Key &k) {
     const Box &b = boxes_.find(k)->second;
     const Style &s = styleOf(k.second);
-    os_ << "    " << nameOf(k) << " [fillcolor=\"" << s.fill << "\", color=\"" << s.line
-        << "\", label=<<b>" << markupText(title(k.first)) << "</b><br/><font point-size=\"9\" "
-        << "color=\"#4A4A4A\">" << figures(b) << "</font>>]\n";
+    used_[size_t(k.second)] = true;
+    hasKept_ |= b.kept > 0;
+    os_ << "    " << nameOf(k) << " [fillcolor=\"" << (b.kept ? kKeptFill : s.fill)
+        << "\", color=\"" << (b.kept ? kKeptLine : s.line) << "\""
+        << (b.kept ? ", penwidth=2.5" : "");
+    if (*s.extra)
+      os_ << ", " << s.extra;
+    os_ << ", label=<<b>" << markupText(title(k.first)) << "</b>" << line("#4A4A4A", figures(k, b));
+    if (b.kept)
+      os_ << line(kKeptLine, std::to_string(b.kept) + " kept, " + bytesText(b.keptBytes));
+    os_ << ">]\n";
+  }
+  static std::string line(const char *color, const std::string &text) {
+    return std::string("<br/><font point-size=\"9\" color=\"") + color + "\">" + text + "</font>";
   }
 
-  std::string figures(const Box &b) const {
-    if (b.nodes == 0)
-      return "boundaries";
+  std::string figures(const Key &k, const Box &b) const {
+    if (k.second == Role::Boundary)
+      return std::to_string(b.nodes) + (b.nodes == 1 ? " boundary" : " boundaries");
     return std::to_string(b.nodes) + (b.nodes == 1 ? " node, " : " nodes, ") + bytesText(b.bytes) +
            (o_.us.empty() ? "" : ", " + secondsText(1e-6 * b.us));
+  }
+
+  void drawLegend() {
+    std::vector<std::string> others;
+    if (hasNext_)
+      others.push_back(legendRow("dashed arrow", "to the next of those that are alike"));
+    os_ << legend(used_, hasKept_, others);
   }
 
   // "h0", or "h1 to h10, 10 alike".
@@ -258,13 +296,15 @@ private:
       std::string width = llvm::formatv("penwidth={0:F1}", widthOf(sum));
       if (isToNext)
         width += ", style=dashed, constraint=false";
+      hasNext_ |= isToNext;
       if (from.second == Role::Backward && to.second == Role::Backward) // drawn upwards, as dot.cc
         os_ << "  " << nameOf(to) << " -> " << nameOf(from) << " [dir=back, " << width << "]\n";
-      else if (from.second == to.second)
+      else if (columnOf(from) == columnOf(to))
         os_ << "  " << nameOf(from) << " -> " << nameOf(to) << " [" << width << "]\n";
       else
-        os_ << "  " << nameOf(from) << " -> " << nameOf(to) << " [minlen=0, color=\"#B5BCC4\", "
-            << (to.second == Role::Clone ? "constraint=false, " : "") << width << "]\n";
+        os_ << "  " << nameOf(from) << " -> " << nameOf(to) << " [minlen=0, color=\""
+            << (to.second == Role::Boundary ? kKeptLine : "#B5BCC4") << "\", "
+            << (columnOf(to) == Role::Clone ? "constraint=false, " : "") << width << "]\n";
     }
   }
   static double widthOf(int64_t bytes) {
@@ -281,6 +321,10 @@ private:
   std::vector<uint32_t> member_; // by module: the module, or one around it, that others are like
   std::vector<uint32_t> drawn_;  // by module: the module whose boxes show it
   llvm::MapVector<Key, Box, std::map<Key, unsigned>> boxes_;
+  const std::vector<bool> kept_; // by value
+  UsedRoles used_{};
+  std::vector<Role> framed_; // columns
+  bool hasKept_ = false, hasNext_ = false;
   std::string text_;
   llvm::raw_string_ostream os_;
 };

@@ -20,6 +20,7 @@ class Dot(Case):
         self.assertLess(folded.count("fillcolor"), 41)
         self.assertIn("4 alike", folded)
         self.assertRegex(folded, r"nodes, [\d.]+ [KM]iB, [\d.]+ [um]s")
+        self.assertIn("legend [", folded)
         self.assertGreater(self.text("--fold=3").count("fillcolor"), self.text("--fold=1").count("fillcolor"))
 
     def test_a_part(self):
