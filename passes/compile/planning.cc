@@ -265,8 +265,8 @@ private:
     const size_t marked =
         given_.countNodes([](const Node &n) { return n.hasMark(kCheckpointMark); });
     if (marked > 0 && given_.hasBackward() && !isMarkedByPolicy())
-      o_.note({llvm::formatv("{0} nodes are marked #checkpoint, and nothing reads the marks: the "
-                             "step keeps everything",
+      o_.note({llvm::formatv("nothing reads the #checkpoint marks ({0} of them): the step keeps "
+                             "everything",
                              marked)
                    .str(),
                {"policy", "collection", "keep what is marked, and recompute the rest"}});
