@@ -636,17 +636,6 @@ class BeforeTheFirstCall(unittest.TestCase):
 
         return step
 
-    def generator(self, budget):
-        generator, judge = layers(2), layers()
-        made, judged = self.compiled(generator, budget), self.compiled(judge, budget)
-
-        def step():
-            fake = made(self.x).detach()
-            judged(fake).mean().backward()
-            judge.zero_grad()
-
-        return step
-
     def penalty(self, budget):
         critic = layers()
         judged = self.compiled(critic, budget)
@@ -670,7 +659,6 @@ class BeforeTheFirstCall(unittest.TestCase):
             (self.stem, "h", 0.9),
             (self.teacher, "want", 0.9),
             (compiled_teacher, "want", 0.9),
-            (self.generator, "fake", 0.8),
             (self.penalty, "g", 0.97),
         ):
             with self.subTest(holder=holder, make=make):
@@ -734,23 +722,6 @@ class BeforeTheFirstCall(unittest.TestCase):
                     del kept
                 self.assertNotEqual(refused, is_once)
                 self.assertEqual(sum("earlier steps began with less" in str(w.message) for w in caught), 1)
-
-    def test_graphs_of_earlier_iterations_are_told(self):
-        for is_kept in (True, False):
-            with self.subTest(is_kept=is_kept), warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                self.setUp()
-                model, kept = layers(), []
-                whole = self.compiled(lambda x: model(x).square().mean(), "70%")
-                for _ in range(4):
-                    loss = whole(self.x)
-                    loss.backward(retain_graph=is_kept)
-                    kept[:] = [loss]
-                    del loss
-                    model.zero_grad()
-                said = [str(w.message) for w in caught if "graphs of earlier" in str(w.message)]
-                self.assertEqual(len(said), is_kept, said)
-                self.assertEqual([holder.partition(" (")[0] for holder, _ in isthmus.torch.report().retained], ["`kept[...]`"] if is_kept else [])
 
     def test_a_measured_peak_above_the_budget_is_told(self):
         model, budget = layers(), 4 << 20

@@ -21,11 +21,10 @@ def measured_peak(step: Callable[[], Any], device: str | torch.device = "cpu") -
     The peak of an iteration is the largest number of live bytes of the tensors that it has made: all since its begin, without what was there at that
     time (parameters, inputs, the optimizer's state). `report()` has the same. A warning tells if it is above the budget that the iteration ran with.
 
-    step: the iteration, from the end of the backward before it to the end of its own. An optimizer's step in it counts too, and is in no plan.
+    step: the iteration, from the end of the backward before it, or of the optimizer's step, to the end of its own backward. An optimizer's step in it counts too, and is in no plan.
     On the CPU it counts the allocations that PyTorch's profiler records; on a GPU it reads the allocator's counter of requested bytes.
     Run one or two steps before this one, so that nothing is compiled during it.
     """
-    registry.forget()
     with registry.most_allowed() as most:
         peak = _peak(step, device)
     if most and peak > max(most):

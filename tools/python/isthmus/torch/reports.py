@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -223,9 +223,6 @@ class Report:
     """The names of graphs that have run with larger sizes than planned, and those sizes. Their peaks may exceed the planned ones."""
     totals: tuple[Ledger, ...] = ()
     """For each total that was given: what of it is left to a step, and what takes the rest."""
-    retained: tuple[tuple[str, int], ...] = ()
-    """What graphs of earlier iterations still keep for backwards, and by which variable of the program; "": not known. No peak has these bytes, as
-    they are there before the iteration."""
 
     @property
     def planned_peak_bytes(self) -> int:
@@ -262,14 +259,7 @@ class Report:
             lines.append(f"graph {name} has run with larger sizes than was planned, {sizes}: its peak may be above the budget")
         if alone and len(frames) > 1:
             lines.append("a step that runs several graphs is planned as one when it has run twice")
-        lines += [f"{retained_by(holder, size)}: no peak has them" for holder, size in self.retained]
         return "\n".join(lines)
-
-
-def retained_by(holder: str, size: int) -> str:
-    """Says that graphs of earlier iterations keep bytes."""
-    held = f", through {holder}" if holder else ""
-    return f"{in_mib(size)} are kept by autograd's graphs of earlier iterations{held}"
 
 
 _lock = threading.Lock()
@@ -277,7 +267,6 @@ _graphs: list[GraphReport] = []
 _steps: list[StepReport] = []
 _larger: dict[str, dict[str, int]] = {}
 _totals: dict[int, Ledger] = {}
-_retained: dict[str, int] = {}
 _symbolic = False
 
 
@@ -334,13 +323,6 @@ def note_total(key: int, ledger: Ledger) -> None:
         _totals[key] = ledger
 
 
-def note_retained(sizes: Iterable[tuple[str, int]]) -> None:
-    """Notes what graphs of earlier iterations keep at the begin of one, by the variable that holds them, in place of what was noted of another."""
-    with _lock:
-        _retained.clear()
-        _retained.update(sizes)
-
-
 def note_larger(graph: str, sizes: dict[str, int]) -> bool:
     """Notes a call of a graph with larger sizes than it was planned for. Returns True for the first such call."""
     with _lock:
@@ -369,12 +351,12 @@ def next_name() -> str:
 def report() -> Report:
     """Returns all plans since the last `reset`, with planned and measured peaks. Call it after the first step, in which graphs are compiled.
 
-    The peak of an iteration is the largest number of live bytes of the tensors that it has made: all since the end of the backward before it, without
+    The peak of an iteration is the largest number of live bytes of the tensors that it has made: all since the backward before it and the optimizer's step, without
     what was there at that time (parameters, inputs, the optimizer's state). `measured_peak` measures the same.
     """
     with _lock:
         larger = tuple((name, ", ".join(f"{n}={size}" for n, size in sizes.items())) for name, sizes in _larger.items())
-        return Report(tuple(_graphs), tuple(_steps), larger, tuple(_totals.values()), tuple(_retained.items()))
+        return Report(tuple(_graphs), tuple(_steps), larger, tuple(_totals.values()))
 
 
 def reset() -> None:
@@ -384,5 +366,4 @@ def reset() -> None:
         _steps.clear()
         _larger.clear()
         _totals.clear()
-        _retained.clear()
         _symbolic = False

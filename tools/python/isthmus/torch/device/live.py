@@ -42,8 +42,6 @@ class Storage:
     address: int
     """Where its memory begins."""
     bytes: int
-    is_kept: bool = False
-    """True: autograd's graphs keep it for a backward, and no tensor without a graph has it."""
     is_input: bool = False
     """True: it is of a batch that a DataLoader has handed out, or holds whole numbers, or PyTorch's allocator has not made it."""
 
@@ -110,7 +108,7 @@ def _added(tensors: Iterable[Any], device: torch.device, known: Storages, *, are
             key, storage = hooks.storage_id(t), t.untyped_storage()
             if key not in known:
                 size = allocated(storage.nbytes(), device)
-                known[key] = Storage(hooks.StorageWeakRef(storage), storage.data_ptr(), size, are_kept, not are_kept and _is_input(t))
+                known[key] = Storage(hooks.StorageWeakRef(storage), storage.data_ptr(), size, not are_kept and _is_input(t))
                 total += size
     return total
 

@@ -48,7 +48,7 @@ from .graphs import (
 )
 from .joining import joined  # noqa: E402
 from .loading import is_batch  # noqa: E402
-from .optimizers import has_optimizer_in_backward, is_leaf_of_program, is_traced, live_on_gpu, without_hooks_of_optimizers  # noqa: E402
+from .optimizers import after_optimizers, has_optimizer_in_backward, is_leaf_of_program, is_traced, live_on_gpu, without_hooks_of_optimizers  # noqa: E402
 from .overlaps import overlaps, refuse_overlapping_writes  # noqa: E402
 from .pipelines import around_pipelines, running_pipeline  # noqa: E402
 from .ranks import buckets_follow, drops_late, is_under_ddp, store_of_ranks  # noqa: E402
@@ -68,6 +68,7 @@ __all__ = [
     "Timeline",
     "TimelineOnGpu",
     "Traced",
+    "after_optimizers",
     "allocations_on_cpu",
     "aot_eager",
     "around_backwards",

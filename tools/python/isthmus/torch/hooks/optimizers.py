@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks, register_optimizer_step_post_hook
 
 
 @contextlib.contextmanager
@@ -23,6 +23,16 @@ def without_hooks_of_optimizers() -> Iterator[None]:
     finally:
         for hooks, known in before:
             hooks.update(known)
+
+
+def after_optimizers(call: Callable[[], None]) -> None:
+    """Calls a function after each step of any optimizer, except one that PyTorch compiles."""
+
+    def stepped(*_: Any) -> None:
+        if not torch.compiler.is_compiling():
+            call()
+
+    register_optimizer_step_post_hook(stepped)
 
 
 def has_optimizer_in_backward(parameter: torch.Tensor) -> bool:

@@ -41,6 +41,14 @@ def _around_backward(roots: Sequence[Any], keeps_graph: bool) -> Iterator[None]:
 hooks.around_backwards(_around_backward)
 
 
+def _after_optimizer() -> None:
+    for steps in list(_of_options.values()):
+        steps.end_optimizer()
+
+
+hooks.after_optimizers(_after_optimizer)
+
+
 @contextlib.contextmanager
 def _around_pipeline(pipeline: Any) -> Iterator[None]:
     try:
@@ -56,13 +64,6 @@ def _around_pipeline(pipeline: Any) -> Iterator[None]:
 
 
 hooks.around_pipelines(_around_pipeline)
-
-
-def forget() -> None:
-    """Ends what is being measured, as of a step whose backward may still run again."""
-    for steps in list(_of_options.values()):
-        steps.forget()
-    hooks.end_profile_if_over()
 
 
 @contextlib.contextmanager
@@ -83,5 +84,6 @@ def most_allowed() -> Iterator[list[int]]:
 def reset() -> None:
     """Forgets all plans and reports, and ends what is being measured. To compile the graphs again, also call `torch.compiler.reset()`."""
     reports.reset()
-    forget()
+    for steps in list(_of_options.values()):
+        steps.forget()
     _of_options.clear()

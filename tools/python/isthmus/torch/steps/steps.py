@@ -2,8 +2,8 @@
 
 A step begins when a function that torch.compile returned is called, and ends with the last backward before the next such call, when no forward
 waits for its backward. The second and the third step, and from then on fewer and fewer, are measured: all bytes of tensors from the begin to
-the end, also those that no graph of ours makes, and those that the program has made since the end of the step before. The second one is recorded
-too. If it runs several graphs, or if there is more in it than the plan of its only graph says, it gets a plan of its own before the third. Until
+the end, also those that no graph of ours makes, and those that the program has made since the last backward or optimizer's step. The second one is
+recorded too. If it runs several graphs, or if there is more in it than the plan of its only graph says, it gets a plan of its own before the third. Until
 then each graph is planned by itself; if the budget is in bytes and other graphs may share it, the graph gets its least peak. So does each graph of
 a step of which it is not known which other graphs it will run: see `forecast`.
 
@@ -30,7 +30,7 @@ from ..options import Options
 from ..plans.by_size import holds
 from . import excess, outside, step_planner
 from .forecast import Forecast
-from .made import Iteration, Made
+from .made import Iteration
 from .notices import Notices
 from .plan_table import MOST_PLANS, PlanTable
 from .recording import Record, Recorder
@@ -47,8 +47,6 @@ _MOST_AWAITED = 64
 """So many steps, and a function that was not called in them is no part of a step."""
 _MOST_RECORDED = 16
 """So many steps that run other graphs than was foreseen are recorded, before fewer and fewer of them are."""
-_MOST_TOLD = 3
-"""The most variables that are told to hold graphs of earlier iterations."""
 _MOST_ENTRIES = 64
 """A step with more calls than these, of which none has a backward, is no training step."""
 
@@ -277,23 +275,9 @@ class Steps:
         """Begins to measure and record a step, if it is one that is to be."""
         if step.to_watch:
             step.to_watch = False
-            made = self._iteration.made() if self._iteration is not None else Made()
-            self._tell_retained(made)
-            step.timeline = hooks.timeline(made.storages)
+            step.timeline = hooks.timeline(self._iteration.made() if self._iteration is not None else ())
             step.places.begin()
             step.recorder = Recorder(step.timeline) if step.to_record else None
-
-    def _tell_retained(self, made: Made) -> None:
-        """Tells what graphs of earlier iterations keep, which no plan changes."""
-        if self._iteration is None:
-            return
-        reports.note_retained(made.left)
-        if made.left:
-            told = "; ".join(reports.retained_by(holder, size) for holder, size in made.left[:_MOST_TOLD])
-            self._notices.warn_once(
-                f"the iteration begins with graphs of earlier ones: {told}; a {self.options.asked} is for what the iteration makes, so that these bytes come "
-                "on top of it: keep a loss by `.item()`, and other results by `.detach()`"
-            )
 
     def _is_measured(self, number: int) -> bool:
         """Returns True for the second and the third step, and for every step whose number is a power of two. number: of earlier steps since something
@@ -454,6 +438,11 @@ class Steps:
                 self._stop(step)
             elif self._depth == 0 and is_first and not step.has_others:
                 self._begin_iteration(step)
+
+    def end_optimizer(self) -> None:
+        """Is called after each step of an optimizer. What was made before it, as its state, is not of the next iteration."""
+        if self._iteration is not None and self._step is not None and self._step.had_backward and not self._step.has_others:
+            self._iteration = Iteration()
 
     def begin_pipeline(self, pipeline: object) -> None:
         """Is called before each step of a pipeline. Raises CannotBeMet if an earlier one was refused."""
