@@ -269,7 +269,8 @@ private:
     constexpr int kMostTries = 4;
     for (int i = 0; i < kMostTries && !best_; ++i) {
       fitting_.clear();
-      findFitting(limits);
+      if (llvm::Error e = findFitting(limits))
+        return e;
       if (fitting_.empty())
         break;
       if (llvm::Error e = takeBest(limits))
@@ -349,7 +350,7 @@ private:
   bool plans() const { return (o_.searches() || asked_.isTight()) && !s_.checkpoint; }
 
   // The candidates that every device has room for, by their plans.
-  void findFitting(const StageLimits &limits) {
+  llvm::Error findFitting(const StageLimits &limits) {
     const bool isLimited = o_.searches() || limits.isTight();
     const std::vector<CheckpointMode> modes =
         s_.checkpoint       ? std::vector<CheckpointMode>{*s_.checkpoint}
@@ -373,6 +374,7 @@ private:
       if (plans() && (limits.isSmallest || llvm::none_of(fitting_, isSlower)))
         consider(planned(step, limits), limits);
     }
+    return llvm::Error::success();
   }
 
   // The step without a plan, in the order that is then the fastest.
