@@ -240,7 +240,7 @@ class Provenance(Meaning):
         self.graph("m.isth", "input %x : f32[64]", "param %w : f32[64]", "%a = mul(%x, %w)", "%b = exp(%a)", "%c = sin(%b)",
                    "%d = exp(%c)", "%e = mul(%d, %c)", "%s = mean(%e)", "loss %s", "output %s")
         self.run_ok("opt", "m.isth", "--wrt=%b,%c,%w", "--checkpoints=%a", "-o", "small.isth")
-        self.assertIn(b"from(clone(%b)", self.read("small.isth"))
+        self.assertIn(b"from(clone(%c)", self.read("small.isth"))
         self.run_ok("opt", "small.isth", "--policy=none", "-o", "plain.isth")
         for file in "small.isth", "plain.isth":
             for name in "b", "c", "w":
