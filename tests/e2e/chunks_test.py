@@ -118,7 +118,7 @@ class Head(Chunks):
                 self.assertEqual(r["chunks"], kept["chunks"])
                 if "micro" in options[1]:
                     text = self.read("small.isth").decode()
-                    for chunk in range(int(options[1][-1])):
+                    for chunk in range(1, int(options[1][-1])):  # what the first one keeps may lower no peak
                         self.assertRegex(text, rf"from\(clone\(%[\w.]+\.c{chunk}\)")
                 self.assertIn("equal bit for bit", self.run_ok("verify", "kept.isth", "small.isth").err)
                 self.run_ok("verify", model, "small.isth", options[0])

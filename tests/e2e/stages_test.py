@@ -450,7 +450,7 @@ class Files(Stages):
 
     def test_policies_on_devices_by_hand(self):
         """Each device keeps what the policy or the list says, and none needs more than without."""
-        model = self.net("mlp", "mlp", "--depth=8", "--width=32", "--batch=256")
+        model = self.net("mlp", "mlp", "--depth=8", "--width=32", "--shape=32", "--batch=256")
         _, want = self.run_into("whole", model, LOSS)
         text = self.read(model).decode()
         placed = re.sub(r"(?m)^(  %(?:fc|relu)[4-9] = .*|  %y = .*)", r"\1 @cpu:1", text)
@@ -529,7 +529,7 @@ graph @norm {
   output %next.mean next(%mean)
 }
 """)
-        for model, options in ("step", ["--balance=1,5"]), ("step", ["--balance=5,1"]), ("step", ["--microbatches=1"]), ("norm", ["--microbatches=2"]):
+        for model, options in ("step", ["--balance=1,5"]), ("step", ["--balance=5,1"]), ("step", ["--microbatches=1"]), ("norm", ["--microbatches=1"]):
             with self.subTest(f"{model} {options}"):
                 self.run_ok("opt", f"{model}.isth", ONE, "--stages=2", *options, "-o", "p.isth")
                 self.run_ok("verify", f"{model}.isth", "p.isth", ONE, "--steps=2")
