@@ -24,7 +24,7 @@ const Net kNets[] = {
     {"gpt2",
      {{"depth", "6"}, {"width", "32"}, {"heads", "4"}, {"batch", "24"}, {"tokens", "16"},
       {"vocab", "300"}, {"dropout", "0.1"}},
-     4, 12},
+     4, 12, 0.003}, // interleaved, it settles after more micro-batches than are sampled
     {"unet", {{"depth", "2"}, {"width", "8"}, {"batch", "18"}, {"shape", "3x32x32"}}, 3, 9},
     {"mlp", {{"depth", "12"}, {"width", "64"}, {"batch", "45"}}, 5, 14, 0.06}, // sizes 3 and 4
 };
