@@ -804,7 +804,7 @@ class Distributed(Cases):
         results = self.found(pipeline_of_which_one_rank_cannot)
         for result in results:
             self.assertEqual(result["error"], "CannotBeMet", results)
-            self.assertIn("rank 1: a budget of 750.0 KiB cannot be met: the step runs 4 graphs", result["text"])
+            self.assertIn("rank 1: a budget of 0.7 MiB cannot be met: the step runs 4 graphs", result["text"])
         self.assertEqual(results[0], results[1])
 
     def test_collectives_run_once_and_in_their_order(self):

@@ -108,7 +108,7 @@ def _added(tensors: Iterable[Any], device: torch.device, known: Storages, *, are
             key, storage = hooks.storage_id(t), t.untyped_storage()
             if key not in known:
                 size = allocated(storage.nbytes(), device)
-                known[key] = Storage(hooks.StorageWeakRef(storage), storage.data_ptr(), size, not are_kept and _is_input(t))
+                known[key] = Storage(hooks.StorageWeakRef(storage), _address(storage), size, not are_kept and _is_input(t))
                 total += size
     return total
 
@@ -139,6 +139,14 @@ def _plain(tensors: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield from (t._indices(), t._values())
         elif t.layout is torch.strided:
             yield t
+
+
+def _address(storage: torch.UntypedStorage) -> int:
+    """Returns where the storage's bytes are; 0: it has none, as a parameter between two gatherings by FSDP."""
+    try:
+        return storage.data_ptr()
+    except RuntimeError:
+        return 0
 
 
 def _is_input(t: torch.Tensor) -> bool:
