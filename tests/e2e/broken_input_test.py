@@ -336,7 +336,7 @@ class Names(Broken):
             self.fails(2, f"{option[:-1]}: expected a value", "opt", self.mlp(), option, "--loss=mean")
 
     def test_checkpoints_that_are_all_inputs(self):
-        self.fails(1, "inputs or outputs", "opt", self.mlp(), "--loss=mean", "--keep-outputs", "--checkpoints=%x,%y")
+        self.fails(1, "1 graph input, 1 output", "opt", self.mlp(), "--loss=mean", "--keep-outputs", "--checkpoints=%x,%y")
 
     def test_collection_without_marks(self):
         self.fails(1, ["#checkpoint", "--checkpoints"], "opt", self.mlp(), "--loss=mean", "--policy=collection")
