@@ -20,6 +20,10 @@ ValueId originalValue(const Graph &g, ValueId v) {
     const Node &n = g.node(def);
     if (n.isClone())
       v = g.node(n.from.origin).result(g.value(v).resultIndex);
+    else if (n.is(StandIn::Chunk) && g.value(v).resultIndex > 0 && g.value(n.from.restores).def)
+      // Of results that every chunk gives whole, such as given statistics, readers take those of
+      // one.
+      v = g.node(g.value(n.from.restores).def).result(g.value(v).resultIndex);
     else if (n.isRestoring())
       v = n.from.restores;
     else
@@ -53,7 +57,7 @@ bool isEncodingOp(llvm::StringRef op) {
 
 // The kind of a node that restores a value, by its op. Inverses and helpers compute alike.
 StandIn kindByOp(const Node &n) {
-  return n.op->is(kStopsGradient)                                        ? StandIn::Boundary
+  return n.op->is(kStopsGradient)                                      ? StandIn::Boundary
          : n.op->is(kTransfer) || n.op->isMessage() || n.op->is(kWait) ? StandIn::Transfer
          : isEncodingOp(n.op->name)                                    ? StandIn::Encoding
                                                                        : StandIn::Inverse;
