@@ -160,7 +160,7 @@ class View(Case):
 
     def test_two_models(self):
         file, loss = self.zoo("unet")
-        self.run_ok("opt", file, *loss, "--budget=min", *QUICK, "-o", "small.isth")
+        self.run_ok("opt", file, *loss, "--checkpoints=*relu2", "-o", "small.isth")
         data = self.page("small.isth", file, *loss)
         a, b = data.head["steps"]
         self.assertEqual((a["name"], b["name"]), ("small.isth", file))
