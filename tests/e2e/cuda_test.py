@@ -152,7 +152,7 @@ class Runs(CudaCase):
     def test_whose_kernels_ran(self):
         """The report counts nodes by the library that ran them, and nodes whose library failed. A note tells of such
         nodes."""
-        options = ["run", self.mlp(), "--loss=mse", "--device=cuda", "--steps=3", "--report=r.json"]
+        options = ["run", self.mlp(), "--loss=mse", "--policy=none", "--device=cuda", "--steps=3", "--report=r.json"]
         want = self.run_ok(*options, env=EMULATION)
         report = json.loads(self.read("r.json"))
         products = report["kernels"]["emulation"]
