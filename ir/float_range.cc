@@ -8,31 +8,19 @@
 
 namespace isthmus {
 
-double largestFinite(DType t) {
+FloatRange rangeOf(DType t) {
+  const auto of = [](auto limits) {
+    return FloatRange{double(limits.max()), double(limits.denorm_min())};
+  };
   switch (t) {
   case DType::F32:
-    return std::numeric_limits<float>::max();
+    return of(std::numeric_limits<float>());
   case DType::F64:
-    return std::numeric_limits<double>::max();
+    return of(std::numeric_limits<double>());
   case DType::BF16:
-    return 0x1.fep127;
+    return {0x1.fep127, 0x1p-133};
   case DType::F16:
-    return 65504;
-  default:
-    ISTHMUS_UNREACHABLE("a type that is no float type");
-  }
-}
-
-double leastPositive(DType t) {
-  switch (t) {
-  case DType::F32:
-    return std::numeric_limits<float>::denorm_min();
-  case DType::F64:
-    return std::numeric_limits<double>::denorm_min();
-  case DType::BF16:
-    return 0x1p-133;
-  case DType::F16:
-    return 0x1p-24;
+    return {65504, 0x1p-24};
   default:
     ISTHMUS_UNREACHABLE("a type that is no float type");
   }
@@ -41,7 +29,7 @@ double leastPositive(DType t) {
 Tensor roundedTo(const Tensor &from, DType to) {
   if (from.type.dtype == to)
     return from;
-  const double most = largestFinite(to);
+  const double most = rangeOf(to).largest;
   return Tensor::make(from.type.with(to), [&](char *data) {
     for (int64_t i = 0, n = from.type.elements(); i < n; ++i) {
       const double v = elementAsDouble(from, i);

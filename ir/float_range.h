@@ -5,8 +5,11 @@
 
 namespace isthmus {
 
-double largestFinite(DType t);
-double leastPositive(DType t); // may be subnormal
+struct FloatRange {
+  double largest; // finite
+  double least;   // above zero; may be subnormal
+};
+FloatRange rangeOf(DType t);
 
 // The elements in another floating-point type, rounded to nearest. A finite number stays finite:
 // beyond the range of `to` it becomes the largest number there, with its sign.

@@ -1,6 +1,6 @@
-// The threads that run the parallel regions of one calling thread. Between regions they spin, because
-// the next region often begins at once, and sleep after a time that depends on how busy the machine is
-// (wait_policy.h).
+// The threads that run the parallel regions of one calling thread. Between regions they spin,
+// because the next region often begins at once, and sleep after a time that depends on how busy the
+// machine is (wait_policy.h).
 #pragma once
 
 #include <atomic>
@@ -20,8 +20,8 @@ public:
   // Subtracts one, and returns the new value.
   uint32_t subtractOne() { return value_.fetch_sub(1) - 1; }
   void wake(); // all threads that sleep in waitWhile
-  // Returns once the value is not `old`. If `spins`, the thread spins for Waiting::spinTime() before it
-  // sleeps.
+  // Returns once the value is not `old`. If `spins`, the thread spins for Waiting::spinTime()
+  // before it sleeps.
   void waitWhile(uint32_t old, bool spins);
 
 private:

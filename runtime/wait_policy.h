@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 namespace isthmus {
 
@@ -37,10 +38,10 @@ public:
     const double share = std::clamp(1 - double(s.ran.count()) / double(s.awake.count()), 0.0, 1.0);
     lacking_ += (share - lacking_) * awake / double(kMemory.count());
     if (!isBusy_ && lacking_ > kBusyShare) {
-      const bool failedSoon = hasChanged_ && s.end - changed_ < kTrial;
+      const bool failedSoon = changed_ && s.end - *changed_ < kTrial;
       busyTime_ = failedSoon ? std::min(2 * busyTime_, kMostBusy) : kLeastBusy;
       change(s.end);
-    } else if (isBusy_ && lacking_ < kQuietShare && s.end - changed_ >= busyTime_) {
+    } else if (isBusy_ && lacking_ < kQuietShare && s.end - *changed_ >= busyTime_) {
       change(s.end);
     }
   }
@@ -65,13 +66,12 @@ private:
   void change(Nanoseconds now) {
     isBusy_ = !isBusy_;
     changed_ = now;
-    hasChanged_ = true;
   }
 
   double lacking_ = 0; // the share of awake time for which threads did not run
-  bool isBusy_ = false, hasChanged_ = false;
-  Nanoseconds changed_{0};            // when isBusy_ changed last
-  Nanoseconds busyTime_ = kLeastBusy; // the least length of this busy time
+  bool isBusy_ = false;
+  std::optional<Nanoseconds> changed_; // when isBusy_ changed last
+  Nanoseconds busyTime_ = kLeastBusy;  // the least length of this busy time
 };
 
 } // namespace isthmus

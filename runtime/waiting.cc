@@ -1,6 +1,7 @@
 #include "runtime/waiting.h"
 
 #include "runtime/wait_policy.h"
+#include <atomic>
 #include <mutex>
 #include <sys/resource.h>
 #include <time.h>

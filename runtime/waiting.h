@@ -1,9 +1,7 @@
 // The waits of this process's threads, and what they learn together about the machine.
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <cstdint>
 
 namespace isthmus {
 

@@ -12,4 +12,10 @@ struct AveragedStatistic {
 };
 llvm::ArrayRef<AveragedStatistic> averagedStatistics(const OpDef &op); // empty for most rows
 
+// Whether a node of the row normalizes by statistics of the batch, which may be those of each
+// micro-batch.
+inline bool takesBatchStatistics(const OpDef &op, const Attrs &attrs) {
+  return !averagedStatistics(op).empty() && attrs.getBool("training");
+}
+
 } // namespace isthmus

@@ -42,6 +42,14 @@ std::vector<std::string> tooFar(const Graph &g, const InverseErrors &e,
 
 } // namespace
 
+const ErrorsOfInverses::value_type *largestError(const ErrorsOfInverses &errors) {
+  const ErrorsOfInverses::value_type *largest = nullptr;
+  for (const auto &each : errors)
+    if (!largest || !(each.second <= largest->second))
+      largest = &each;
+  return largest;
+}
+
 llvm::Expected<InverseMeasurement> measuredInverses(const Graph &g, const FirstStep &run,
                                                     const MeasureOptions &o) {
   const InverseErrors all = withInverseErrors(g, o.mostElements);

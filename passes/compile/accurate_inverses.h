@@ -10,10 +10,15 @@ namespace isthmus {
 // chain.
 constexpr int kRoundsOfFirsts = 6;
 
+// By name of a value that is inverted: the largest error of its inverses, as a share of the value's
+// largest element.
+using ErrorsOfInverses = std::map<std::string, double>;
+
+// The largest of all, NaN being larger than any number; null if there is none.
+const ErrorsOfInverses::value_type *largestError(const ErrorsOfInverses &errors);
+
 struct InverseMeasurement {
-  // By name of a value that is inverted: the largest error of its inverses, as a share of the
-  // value's largest element.
-  std::map<std::string, double> errors;
+  ErrorsOfInverses errors;
   // The values whose inverse has an error above the limit: the first of each chain of inverses,
   // since it may cause the errors of the others; or all of them.
   std::vector<std::string> tooFar;

@@ -7,7 +7,6 @@
 #include "passes/chunk/request.h"
 #include "passes/chunk/whole_node.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/Sequence.h"
 #include <limits>
 
 namespace isthmus {
@@ -141,69 +140,32 @@ private:
     return llvm::Error::success();
   }
 
-  // By value: whether a chunk makes it, or what it follows from.
-  static std::vector<bool> valuesAfterChunks(const Graph &g) {
-    std::vector<bool> after(g.numValues(), false);
-    for (uint32_t i = 0; i < g.numNodes(); ++i) {
-      const Node &n = g.node(NodeId(i));
-      const bool reads = llvm::any_of(n.operands, [&](ValueId v) { return after[v.index]; });
-      for (uint32_t r = 0; r < n.numResults; ++r)
-        after[n.result(r).index] = reads || n.is(StandIn::Chunk);
-    }
-    return after;
-  }
-
-  // By value: whether a chunk reads it, or what follows from it; or a forward chunk.
-  static std::vector<bool> valuesBeforeChunks(const Graph &g, bool isForward) {
-    std::vector<bool> before(g.numValues(), false);
-    for (uint32_t i = uint32_t(g.numNodes()); i-- > 0;) {
-      const Node &n = g.node(NodeId(i));
-      bool isRead = n.is(StandIn::Chunk) && (!isForward || n.phase == Phase::Forward);
-      for (uint32_t r = 0; r < n.numResults; ++r)
-        isRead |= before[n.result(r).index];
-      if (isRead)
-        for (ValueId v : n.operands)
-          before[v.index] = true;
-    }
-    return before;
-  }
-
   // A node that needs the whole batch makes all micro-batches wait for it. In the last stage, or
   // where none goes on forward behind it, that is the order of gpipe. In the middle it would make
   // the stages run one after the other.
   llvm::Error checkWhatIsWhole(const Graph &g) {
-    const auto after = valuesAfterChunks(g), before = valuesBeforeChunks(g, /*isForward=*/false),
-               beforeForward = valuesBeforeChunks(g, /*isForward=*/true);
-    NodeId first, inTheMiddle; // the others may only follow from it
-    for (uint32_t i = uint32_t(g.numNodes()); i-- > 0;) {
-      const Node &n = g.node(NodeId(i));
-      auto isBefore = [&](const std::vector<bool> &some) {
-        return llvm::any_of(llvm::seq(0u, n.numResults),
-                            [&](uint32_t r) { return some[n.result(r).index]; });
-      };
-      if (n.is(StandIn::Chunk) || n.phase != Phase::Forward || n.op->is(kView) ||
-          !isBefore(before) || llvm::none_of(n.operands, [&](ValueId v) { return after[v.index]; }))
-        continue;
-      first = NodeId(i);
-      if (isBefore(beforeForward) && n.device != stageName(out_.numStages - 1))
-        inTheMiddle = NodeId(i);
-    }
+    const std::vector<WholeNode> all = wholeNodes(g);
+    const auto middle = llvm::find_if(all, [&](const WholeNode &w) {
+      return w.isBeforeForward && g.node(w.node).device != stageName(out_.numStages - 1);
+    });
     auto needs = [&](NodeId id) {
       return llvm::formatv("'{0}' ({1}) needs the whole batch, so ", g.nodeName(id),
                            g.node(id).op->name)
           .str();
     };
-    if (inTheMiddle) {
+    if (middle != all.end()) {
+      const Node &n = g.node(middle->node);
       llvm::Error e = locate(makeError("{0}the micro-batches of the stages would all wait for it",
-                                       needs(inTheMiddle)),
-                             g.whereIs(inTheMiddle));
-      if (averagedStatistics(*g.node(inTheMiddle).op).empty())
+                                       needs(middle->node)),
+                             g.whereIs(middle->node));
+      if (!takesBatchStatistics(*n.op, n.attrs))
         return e;
       return addRemedy(std::move(e),
                        {"batch-norm", "micro", "take the statistics of each micro-batch"});
     }
-    if (!first)
+    if (all.empty())
       return llvm::Error::success();
+    const NodeId first = all.front().node;
     if (s_.order && *s_.order != StageOrder::GPipe)
       return addRemedy(
           locate(makeError("{0}all micro-batches run forward before any runs backward, "

@@ -102,19 +102,17 @@ std::string effectText(const Figures &f, LittleEffect effect, const CompileOptio
   return "";
 }
 
-// Whether a node's statistics may be those of each micro-batch.
-bool isNorm(const Node &n) {
-  return !averagedStatistics(*n.op).empty() && n.attrs.getBool("training");
-}
-
 Remark peakRemark(const Compiled &c, LittleEffect effect, const CompileOptions &o,
                   const Target &target) {
   const Graph &g = c.graph;
   const Figures &f = c.figures;
   Remark remark(effectText(f, effect, o));
-  if (const NodeId whole = o.microBatches > 1 ? wholeNode(g) : NodeId()) {
-    remark.text += "; " + nodeText(g, whole) + " needs the whole batch, where all parts meet";
-    if (isNorm(g.node(whole)))
+  const auto whole = o.microBatches > 1 ? wholeNodes(g) : std::vector<WholeNode>();
+  if (!whole.empty()) {
+    const Node &n = g.node(whole.front().node);
+    remark.text +=
+        "; " + nodeText(g, whole.front().node) + " needs the whole batch, where all parts meet";
+    if (takesBatchStatistics(*n.op, n.attrs))
       remark.remedies.push_back({"batch-norm", "micro", "take the statistics of each micro-batch"});
     return remark;
   }

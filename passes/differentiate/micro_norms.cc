@@ -16,7 +16,7 @@ public:
     r_.copyInputs();
     for (uint32_t i = 0; i < g.numNodes(); ++i) {
       const Node &n = g.node(NodeId(i));
-      if (averagedStatistics(*n.op).empty() || !n.attrs.getBool("training")) {
+      if (!takesBatchStatistics(*n.op, n.attrs)) {
         r_.copyNode(NodeId(i));
         continue;
       }

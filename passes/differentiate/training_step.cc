@@ -212,8 +212,7 @@ llvm::Error differentiateLoss(Graph &g, const StepOptions &o) {
 // A graph that is differentiated keeps the statistics that its gradients are of.
 static llvm::Error checkNorms(const Graph &g, const StepOptions &o) {
   for (uint32_t i = 0; o.normParts > 0 && i < g.numNodes(); ++i)
-    if (const Node &n = g.node(NodeId(i));
-        !averagedStatistics(*n.op).empty() && n.attrs.getBool("training"))
+    if (const Node &n = g.node(NodeId(i)); takesBatchStatistics(*n.op, n.attrs))
       return locate(addRemedy(makeError("the graph is differentiated, with the statistics of the "
                                         "whole batch in '{0}'",
                                         g.nodeName(NodeId(i))),

@@ -18,7 +18,7 @@ constexpr llvm::StringLiteral kTerms[] = {"value", "shift", "min", "max"};
 constexpr llvm::StringLiteral kFactor = "scale";
 
 // Whether `v`, which is not zero, is nearer to zero than to the least number of the type.
-bool vanishes(double v, DType to) { return std::fabs(v) <= leastPositive(to) / 2; }
+bool vanishes(double v, DType to) { return std::fabs(v) <= rangeOf(to).least / 2; }
 
 } // namespace
 
@@ -30,7 +30,7 @@ void HeldConstants::add(std::vector<Change> &to, llvm::StringRef name, int64_t e
 Tensor HeldConstants::tensor(llvm::StringRef name, const Tensor &from) {
   if (from.type.dtype == to_)
     return from;
-  const double most = largestFinite(to_), least = leastPositive(to_);
+  const auto [most, least] = rangeOf(to_);
   const int64_t n = from.type.elements();
   int64_t tooLarge = 0, nonZero = 0, tooSmall = 0;
   double largest = 0;
@@ -60,7 +60,7 @@ Tensor HeldConstants::tensor(llvm::StringRef name, const Tensor &from) {
 }
 
 double HeldConstants::number(llvm::StringRef name, llvm::StringRef attr, double v) {
-  const double most = largestFinite(to_), least = leastPositive(to_);
+  const auto [most, least] = rangeOf(to_);
   const bool isTerm = llvm::is_contained(kTerms, attr);
   if ((!isTerm && attr != kFactor) || v == 0 || !std::isfinite(v))
     return v;

@@ -1,12 +1,12 @@
 // isthmus_compile and what it gives.
 
 #include "ir/measured_costs.h"
+#include "passes/compile/accurate_inverses.h"
 #include "passes/compile/figures_json.h"
 #include "passes/compile/stage_request.h"
 #include "passes/inspect/live_sets.h"
 #include "tools/c/search.h"
 #include "tools/c/target.h"
-#include <algorithm>
 #include <limits>
 
 using namespace isthmus;
@@ -263,16 +263,14 @@ static isthmus_status checkTarget(const isthmus_target *target, isthmus_error **
 
 // A line on the errors of inverses; empty if they were not measured.
 static std::string inversesNote(const Figures &f) {
-  if (f.inverseErrors.empty())
+  const auto *largest = largestError(f.inverseErrors);
+  if (!largest)
     return "";
-  const auto &[name, error] =
-      *std::max_element(f.inverseErrors.begin(), f.inverseErrors.end(),
-                        [](const auto &a, const auto &b) { return a.second < b.second; });
   return llvm::formatv("{0} inverses are off by {1:e1} at most, of '%{2}', as a share of a value's "
                        "largest element: measured on a first step, whose inputs were drawn from "
                        "the seed where the graph does not hold them; other inputs and parameters "
                        "have other errors\n",
-                       f.inversions, error, name)
+                       f.inversions, largest->second, largest->first)
       .str();
 }
 

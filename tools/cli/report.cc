@@ -1,6 +1,7 @@
 // The report. Its readers depend on its keys: keys are only ever added.
 
 #include "ir/file.h"
+#include "passes/compile/accurate_inverses.h"
 #include "passes/compile/figures_json.h"
 #include "tools/cli/report_json.h"
 
@@ -35,10 +36,8 @@ Json reportJson(const Report &r) {
 }
 
 std::string inversesText(const Report &r) {
-  double most = 0;
-  for (const auto &[name, error] : r.inverseErrors)
-    most = std::max(most, error);
-  return llvm::formatv("{0}, off by {1:e1} at most", r.inversions, most).str();
+  const auto *most = largestError(r.inverseErrors);
+  return llvm::formatv("{0}, off by {1:e1} at most", r.inversions, most ? most->second : 0).str();
 }
 
 llvm::Error writeReport(const Report &r, const std::string &path) {

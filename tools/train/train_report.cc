@@ -1,6 +1,7 @@
 #include "tools/train/train_report.h"
 
 #include "ir/file.h"
+#include "passes/compile/accurate_inverses.h"
 #include "passes/compile/figures_json.h"
 #include "tools/cli/report_json.h"
 
@@ -25,13 +26,8 @@ Json inverseErrorJson(const TrainReport::InverseError &e) {
 
 } // namespace
 
-// NaN counts as larger.
 void TrainReport::addInverseErrors(int64_t step, const std::map<std::string, double> &errors) {
-  const std::pair<const std::string, double> *largest = nullptr;
-  for (const auto &each : errors)
-    if (!largest || !(each.second <= largest->second))
-      largest = &each;
-  if (largest)
+  if (const auto *largest = largestError(errors))
     inverseErrorsByStep.push_back({step, largest->second, largest->first});
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -62,8 +63,6 @@ class _AroundCalls:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = options
-        self._known: tuple[Options, str] | None = None
-        self._is_wrong = False
         self._held: Steps | None = None  # nothing else may hold it
         _compiled.add(self)
 
@@ -77,14 +76,16 @@ class _AroundCalls:
 
     def steps(self) -> Steps | None:
         """Returns the steps of functions with these options; None: the options are wrong, which the backend raises when it is called."""
-        if self._known is None and not self._is_wrong:
-            try:
-                planner = Planner.of(Options(**Options.named(self._options)))
-                self._known = planner.options, planner.digest
-            except Error:
-                self._is_wrong = True
         self._held = None if self._known is None else with_options(*self._known)
         return self._held
+
+    @functools.cached_property
+    def _known(self) -> tuple[Options, str] | None:
+        try:
+            planner = Planner.of(Options(**Options.named(self._options)))
+        except Error:
+            return None
+        return planner.options, planner.digest
 
 
 _compiled: weakref.WeakSet[_AroundCalls] = weakref.WeakSet()
