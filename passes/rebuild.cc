@@ -165,9 +165,11 @@ NodeId Rebuilder::forwardOf(NodeId old) const {
     for (uint32_t i = 0; i < n.numResults; ++i)
       if (const ValueId now = map(n.result(i)); now && to_.value(now).def)
         return forwardNodeOf(to_, to_.value(now).def);
+    // By their places in the original, which are the same with and without chunks.
     NodeId last;
     for (ValueId v : n.operands)
-      if (const NodeId def = from_.value(v).def; def && (!last || last < def))
+      if (const NodeId def = from_.value(originalValue(from_, v)).def;
+          def && (!last || sourceIndex(from_, last) < sourceIndex(from_, def)))
         last = def;
     old = last;
   }
