@@ -29,6 +29,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
+from isthmus.torch.amounts import in_mib  # noqa: E402
 from training import refusal  # noqa: E402
 
 torch.set_num_threads(1)
@@ -298,7 +299,7 @@ class WholeSteps(unittest.TestCase):
                     except Exception as e:
                         error = refusal(e)
                         self.assertIsInstance(error, isthmus.CannotBeMet, f"{e!r}")
-                        self.assertIn(str(budget), str(error))
+                        self.assertIn(f"a budget of {in_mib(budget)} cannot be met", str(error))
                         self.assertNotEqual(budget, enough)
                         continue
                     self.assertLessEqual(peak, budget)
@@ -611,12 +612,14 @@ class BeforeTheFirstCall(unittest.TestCase):
     def compiled(self, function, budget):
         return function if budget is None else torch.compile(function, backend="isthmus", options={"budget": budget})
 
-    def stem(self, budget):
+    def stem(self, budget, *, collects=()):
         stem, blocks = layers(3), layers(3)
         whole = self.compiled(lambda h: blocks(h).square().mean(), budget)
 
         def step():
             h = stem(self.x)
+            for generation in collects:
+                gc.collect(generation)
             whole(h).backward()
             del h
             stem.zero_grad(), blocks.zero_grad()
@@ -657,6 +660,7 @@ class BeforeTheFirstCall(unittest.TestCase):
         compiled_teacher = functools.partial(self.teacher, is_compiled=True)
         for make, holder, share in (
             (self.stem, "h", 0.9),
+            (functools.partial(self.stem, collects=(0, 1, 2)), "h", 0.9),
             (self.teacher, "want", 0.9),
             (compiled_teacher, "want", 0.9),
             (self.penalty, "g", 0.97),

@@ -215,7 +215,12 @@ class Compiled:
     def _with_room(self, sizes: Sizes) -> dict[str, int]:
         cheapest = min(self._table.entries, key=lambda e: e.cost, default=None)
         known = {} if cheapest is None else cheapest.sizes
-        return with_room(sizes, known, {name: limits[1] for name, limits in self._ranges.items()})
+        return with_room(sizes, known, self.most)
+
+    @property
+    def most(self) -> dict[str, int]:
+        """The most that each symbolic size can be, where that is known."""
+        return {name: limits[1] for name, limits in self._ranges.items()}
 
     def _holding(self, sizes: Sizes, below: float = math.inf) -> _Planned | None:
         """Returns the cheapest plan that keeps to the budget for these sizes too, though it was made for others, and that costs less than `below`."""

@@ -15,7 +15,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import hooks
-from .optimizers import allocated, living
+from . import heap
+from .optimizers import allocated, unwrapped_among
 
 KINDS = ("parameters", "buffers", "gradients", "state")
 
@@ -66,34 +67,33 @@ def found_on(
     return Live(of_kind, others), optimizers, [t for t in groups[0] if t.requires_grad and _is_counted(t, device)]
 
 
-def storages_on(device: torch.device) -> Storages:
-    """Returns all storages on a device."""
+def storages_of(tensors: list[torch.Tensor], device: torch.device) -> Storages:
+    """Returns the storages on a device that tensors hold, or that the graphs of these tensors keep."""
     found: Storages = {}
-    _added_others([o for o in gc.get_objects() if issubclass(type(o), torch.Tensor)], device, found)
+    _added_others(tensors, device, found)
     return found
 
 
-def others_on(device: torch.device) -> Storages:
-    """Returns the storages on a device that are of no kind. Here a leaf that needs a gradient is of a kind only if it is an `nn.Parameter`."""
+def new_on(device: torch.device, young: list[torch.Tensor]) -> Storages:
+    """Returns the storages on a device that are of no kind and that only young tensors hold. Here a leaf that needs a gradient is of a kind only if it is
+    an `nn.Parameter`."""
     (leaves, *groups), tensors, _ = _groups(device)
-    found: Storages = {}
+    known: Storages = {}
     for group in ([t for t in leaves if isinstance(t, torch.nn.Parameter)], *groups):
-        _added(group, device, found)
-    kinds = set(found)
-    _added_others(tensors, device, found)
-    return {key: storage for key, storage in found.items() if key not in kinds}
+        _added(group, device, known)
+    ids = {id(t) for t in young}
+    _added_others([t for t in tensors if id(t) not in ids], device, known)
+    return {key: storage for key, storage in storages_of(young, device).items() if key not in known}
 
 
 def _groups(
     device: torch.device, given: Iterable[torch.optim.Optimizer] = ()
 ) -> tuple[tuple[list[Any], ...], list[torch.Tensor], list[torch.optim.Optimizer]]:
     """Returns the tensors of each of `KINDS`, all tensors of which Python knows, and the optimizers of the program."""
-    objects = gc.get_objects()
-    tensors = [o for o in objects if issubclass(type(o), torch.Tensor)]
+    tensors, modules, living = heap.found(torch.Tensor, torch.nn.Module, torch.optim.Optimizer)
     trained = [t for t in tensors if hooks.is_leaf_of_program(t) and t.device == device]
-    buffers = [b for o in objects if issubclass(type(o), torch.nn.Module) for b in o.__dict__.get("_buffers", {}).values()]
-    del objects
-    optimizers = list({id(o): o for o in (*given, *living())}.values())
+    buffers = [b for m in modules for b in m.__dict__.get("_buffers", {}).values()]
+    optimizers = list({id(o): o for o in (*given, *unwrapped_among(living))}.values())
     states = [t for o in optimizers for t in pytree.tree_leaves(dict(o.state)) if isinstance(t, torch.Tensor)]
     frozen = [t for t in tensors if type(t) is torch.nn.Parameter and not t.requires_grad]
     # `grad` is a tensor of which Python may not know until it is asked for.
@@ -126,7 +126,8 @@ def _added_others(tensors: list[torch.Tensor], device: torch.device, known: Stor
 def inputs_among(arguments: Iterable[Any], device: torch.device) -> int:
     """Returns the bytes of a call's arguments that are neither parameters nor buffers."""
     given = [a for a in arguments if isinstance(a, torch.Tensor)]
-    held = {id(b) for o in gc.get_objects() if issubclass(type(o), torch.nn.Module) for b in o.__dict__.get("_buffers", {}).values()}
+    (modules,) = heap.found(torch.nn.Module)
+    held = {id(b) for m in modules for b in m.__dict__.get("_buffers", {}).values()}
     return _added([a for a in given if not isinstance(a, torch.nn.Parameter) and id(a) not in held], device, {})
 
 

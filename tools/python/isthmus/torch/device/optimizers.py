@@ -7,7 +7,6 @@ shapes of its parameters is what the optimizer will make on the device.
 from __future__ import annotations
 
 import collections
-import gc
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -54,9 +53,9 @@ def optimizers_in(given: Any) -> list[Any]:
     return found
 
 
-def living() -> list[torch.optim.Optimizer]:
-    """Returns all optimizers of the program, without wrappers such as Accelerate's, which share the groups of the wrapped one."""
-    return [o for o in gc.get_objects() if issubclass(type(o), torch.optim.Optimizer) and _unwrapped(o) is o and hasattr(o, "param_groups")]
+def unwrapped_among(optimizers: Iterable[Any]) -> list[torch.optim.Optimizer]:
+    """Returns the optimizers without wrappers such as Accelerate's, which share the groups of the wrapped one."""
+    return [o for o in optimizers if _unwrapped(o) is o and hasattr(o, "param_groups")]
 
 
 def _unwrapped(optimizer: Any) -> Any:

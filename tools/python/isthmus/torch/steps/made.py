@@ -1,17 +1,21 @@
 """Finds what the program has made of an iteration before its first compiled call.
 
-An iteration begins with the end of the last backward, or of the optimizer's step after it. Nothing of ours runs between that and the first compiled call, so the tensors that
-are there at both ends are compared: what is new is of this iteration. Parameters, buffers, gradients, optimizers' state and inputs do not count.
+An iteration begins with the end of the last backward, or of the optimizer's step after it. Nothing of ours runs between that and the first compiled
+call, so there the tensors that Python has made since are looked at: what no older tensor holds is of this iteration. Parameters, buffers, gradients,
+optimizers' state and inputs do not count.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from collections import Counter
 from collections.abc import Iterable
 
+import torch
+
 from .. import hooks
-from ..device import live, total
+from ..device import heap, live, total
 from . import program
 
 _LEAST_BYTES = 4096
@@ -23,21 +27,29 @@ class Iteration:
 
     def __init__(self) -> None:
         self._device = total.device_in_use()
-        self._before = live.storages_on(self._device)
+        self._young = heap.Young(torch.Tensor)
 
     def made(self) -> tuple[hooks.Older, ...]:
-        """Returns what is new now, at the first compiled call, each storage with the variable that holds it."""
-        if total.device_in_use() != self._device:
-            return ()
-        others = live.others_on(self._device)
-        new = {key: s for key, s in others.items() if key not in self._before and not s.is_input and s.bytes}
-        if new:
+        """Returns what is new now, at the first compiled call, each storage with the variable that holds it. It can be asked once."""
+        with contextlib.closing(self._young):
+            young = self._young.alive()
+            if total.device_in_use() != self._device or _bytes(_counted(live.storages_of(young, self._device))) < _LEAST_BYTES:
+                return ()
             gc.collect()  # tensors in dead cycles are no part of the step
-            new = {key: s for key, s in new.items() if not s.ref.expired()}
-        if sum(s.bytes for s in new.values()) < _LEAST_BYTES:
+            # That walk has shown to Python tensors that only graphs hold. They are as young as the graphs.
+            new = _counted(live.new_on(self._device, self._young.alive()))
+        if _bytes(new) < _LEAST_BYTES:
             return ()
         holders = program.holders_of(new)
         return tuple(hooks.Older(s.address, s.bytes, holders.get(key, "")) for key, s in new.items())
+
+
+def _counted(storages: live.Storages) -> live.Storages:
+    return {key: s for key, s in storages.items() if not s.is_input and s.bytes}
+
+
+def _bytes(storages: live.Storages) -> int:
+    return sum(s.bytes for s in storages.values())
 
 
 def by_holder(storages: Iterable[hooks.Older]) -> Counter[str]:

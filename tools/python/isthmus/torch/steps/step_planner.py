@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 import weakref
@@ -15,6 +16,7 @@ from .. import reports
 from ..inductor.limits import MOST_REPLANS
 from ..least import Least
 from ..options import Options
+from ..plans.by_size import with_room
 from . import few_schedules, outside
 from .recording import Record
 from .step_plan import Outside, Part, Schedule, StepProblem
@@ -36,6 +38,12 @@ class Graph(Protocol):
     has_others: bool
     sizes: Mapping[str, int]
     """The symbolic sizes of the latest call."""
+
+    @property
+    def most(self) -> Mapping[str, int]:
+        """The most that each symbolic size can be, where that is known."""
+        ...
+
     report: reports.GraphReport | None
     """The report of the first variant."""
     unmet: CannotBeMet | None
@@ -119,18 +127,32 @@ def planned(
     return made
 
 
-def foreseen(earlier: StepPlan, sizes: Mapping[str, int], options: Options, places: outside.Places, warn: Callable[[str], None]) -> StepPlan:
-    """Plans a step of one graph for larger sizes than any that was recorded, before it runs. What lies outside of the graph is assumed to grow in
-    proportion to each size. Raises CannotBeMet."""
-    factor = math.prod(max(1.0, size / max(1, earlier.sizes[0].get(name, size))) for name, size in sizes.items())
-    plan = _Planning(replace(earlier.record.scaled(factor), graphs=[g() for g in earlier.graphs]), earlier.ran, [sizes], options, places, warn)
-    plan.outside = earlier.outside.scaled(factor)
-    return plan.run(with_left=False)
+def foreseen(
+    earlier: StepPlan, sizes: Mapping[str, int], most: Mapping[str, int], options: Options, places: outside.Places, warn: Callable[[str], None]
+) -> StepPlan:
+    """Plans a step of one graph for larger sizes than any that was recorded, before it runs: with room for larger ones (see `with_room`) if the
+    budget can be met there. The earlier schedule is kept where it holds. What lies outside of the graph is assumed to grow in proportion to each size.
+    most: the most that a size can be, where that is known. Raises CannotBeMet."""
+
+    def plan_for(wanted: Mapping[str, int], options: Options) -> StepPlan:
+        factor = math.prod(max(1.0, size / max(1, earlier.sizes[0].get(name, size))) for name, size in wanted.items())
+        record = replace(earlier.record.scaled(factor), graphs=[g() for g in earlier.graphs])
+        plan = _Planning(record, earlier.ran, [wanted], options, places, warn)
+        plan.outside, plan.known = earlier.outside.scaled(factor), earlier.schedules
+        return plan.run(with_left=False)
+
+    roomy = with_room(sizes, earlier.sizes[0], most)
+    if roomy != sizes:
+        with contextlib.suppress(CannotBeMet):
+            return plan_for(roomy, replace(options, strict=True))
+    return plan_for(sizes, options)
 
 
 class _Planning:
     outside: Outside | None = None
     """What is known to lie outside of the graphs; None: the record tells it."""
+    known: Sequence[Schedule] = ()
+    """Schedules that are followed if they keep to the budget."""
 
     def __init__(
         self,
@@ -228,8 +250,21 @@ class _Planning:
             raise CannotBeMet(f"""{why}; ask for that or more, or for options={{"budget": "min"}}, or for "kernels": "aot_eager\"""")
         self.warn(f"{why}; the last one is taken")
 
+    def _kept(self, step: StepProblem, budget: int | str) -> Plan | None:
+        """Returns the plan of the known schedules, if they keep to the budget. What inductor's code takes is known for the sizes of its plan alone."""
+        if not self.known or self.options.kernels == "inductor" or isinstance(budget, str):
+            return None
+        ops = [{*schedule.forward, *schedule.backward} for schedule in self.known]
+        if any(own and max(own) >= len(part.problem) for own, part in zip(ops, step.parts)):
+            return None
+        kept = step.joined(list(self.known))
+        return kept if kept.figures.peak_bytes <= budget else None
+
     def _planned(self, step: StepProblem, budget: int | str, share_of: int, *, may_refuse: bool) -> Plan:
         """Returns the plan of the step. share_of: what a share is of. may_refuse: a budget that cannot be met is told to the user."""
+        kept = self._kept(step, budget)
+        if kept is not None:
+            return kept
         try:
             found = step.plan(budget, self.options.plan)
             return step.joined(few_schedules.shared(step, step.divide(found.schedule), budget if isinstance(budget, int) else None))

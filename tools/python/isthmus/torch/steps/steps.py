@@ -343,7 +343,7 @@ class Steps:
         step.compiles = True
         step.stop_watching()
         try:
-            made = step_planner.foreseen(earlier, dict(graph.sizes), self.options, step.places, self._notices.warn_once)
+            made = step_planner.foreseen(earlier, dict(graph.sizes), graph.most, self.options, step.places, self._notices.warn_once)
         except Retraced:
             return graph.least()
         except CannotBeMet as e:
@@ -520,7 +520,7 @@ class Steps:
             self._plan_new(record, step)
         elif not self._follows(step, found):
             self._note_least(record, step)
-        elif record.is_measured and (found.report.is_profiled or found.report.is_foreseen or not self._is_kept(found, record)):
+        elif record.is_measured and (found.report.is_profiled or not self._is_kept(found, record)):
             if found.corrections < _MOST_CORRECTIONS:
                 self._make_plan(record, step, found)
             found.is_final = True
