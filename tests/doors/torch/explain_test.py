@@ -11,6 +11,7 @@ import command  # noqa: E402
 command.with_python_of_torch()
 
 import re  # noqa: E402
+import subprocess  # noqa: E402
 import unittest  # noqa: E402
 
 import torch  # noqa: E402
@@ -55,6 +56,19 @@ class Explained(unittest.TestCase):
         rates = [float(line.split()[3]) for line in self.lines[head + 1 : self.lines.index("", head)]]
         self.assertGreater(len(rates), 1)
         self.assertEqual(rates, sorted(rates, reverse=True))
+
+    def test_the_drawing_has_every_run_or_every_module(self):
+        ops = self.graph.to_dot(fold=0)
+        schedule = self.graph._made.plan.schedule
+        self.assertEqual(len(re.findall(r"^    \d+ \[", ops, re.M)), len(schedule))
+        self.assertEqual(ops.count('fillcolor="#FCE3C0"'), self.graph.report.recomputed)
+        modules = self.graph.to_dot(fold=2)
+        self.assertIn("cluster_again", modules)
+        for k in range(6):
+            self.assertEqual(modules.count(f"<b>h.{k}</b>"), 2 + any(t.module.startswith(f"h.{k}.") and t.runs > 1 for t in self.graph.tensors))
+        self.assertEqual(self.graph.to_dot(), self.graph.to_dot(fold=3), "ops are too many, and all modules are not")
+        for text in (ops, modules):
+            subprocess.run(["dot", "-Tsvg"], input=text.encode(), check=True, capture_output=True)
 
     def test_where_the_peak_is(self):
         text = next(line for line in self.lines if "the peak is at" in line)

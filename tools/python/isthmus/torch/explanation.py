@@ -17,6 +17,7 @@ from ..errors import BadInput, CannotBeMet, Error
 from ..planning import Plan
 from . import hooks, pages
 from .device import ledger, total
+from .drawing import dot_of
 from .folding import folded, template
 from .graph.joint import Joint
 from .graph.places import module_of
@@ -72,7 +73,6 @@ class GraphExplanation:
     peak: Peak | None = None
     """What is live at the peak of the plan."""
     _made: Made | None = field(repr=False, compare=False, default=None)
-    _dot: str = field(repr=False, default="")
 
     def __str__(self) -> str:
         again = [t for t in self.tensors if t.runs > 1]
@@ -97,10 +97,12 @@ class GraphExplanation:
             lines.append(f"  {p.peak_bytes / MIB:9.1f}  {share:6.0%}  {max(0.0, p.added_cost):6.1%}{least}")
         return "\n".join(lines)
 
-    def to_dot(self) -> str:
-        """Returns a drawing of the ops and their operands in the DOT language. Ops of the forward are white, those of the backward blue,
-        recomputed ones orange with their number of runs, and copies to the host's memory and back green."""
-        return self._dot
+    def to_dot(self, fold: int | None = None) -> str:
+        """Returns a drawing for Graphviz, with a legend: the forward on the left, the backward beside it, a frame with what is recomputed or copied, and in green what is
+        kept. fold: draws modules, by so many names of their paths, in place of ops; 0: draws each run of an op; by default modules if there
+        are too many ops to read."""
+        assert self._made is not None
+        return dot_of(self._made.joint, self._made.plan.schedule, fold)
 
     def save(self, path: str | os.PathLike[str], title: str = "", snapshot: str | os.PathLike[str] | None = None) -> None:
         """Writes a page that shows the plan, and beside it the step as the program runs it. snapshot: the path of a snapshot of PyTorch's allocator
@@ -257,7 +259,7 @@ def _explained(made: Made, prices: bool, options: Options) -> GraphExplanation:
         tensors.append(Tensor(op.name, str(node.target), module_of(node), saved[i], runs[i], (runs[i] - 1) * op.cost, fetched[i], op.cost))
     tensors.sort(key=lambda t: (-t.bytes, t.name))
     peak = peak_of(joint, made.plan.schedule)
-    return GraphExplanation(made.report, tuple(tensors), _prices(joint, options) if prices else (), peak, made, _dot(joint, runs))
+    return GraphExplanation(made.report, tuple(tensors), _prices(joint, options) if prices else (), peak, made)
 
 
 def _prices(joint: Joint, options: Options) -> tuple[Price, ...]:
@@ -275,18 +277,3 @@ def _prices(joint: Joint, options: Options) -> tuple[Price, ...]:
             break
     add(options.plan(joint.problem, "min"))
     return tuple(found)
-
-
-def _dot(joint: Joint, runs: Counter[int]) -> str:
-    lines = ["digraph step {", '  node [shape=box, style=filled, fillcolor=white, fontname="Helvetica"];']
-    for i, op in enumerate(joint.problem):
-        if op.is_optional and not runs[i]:
-            continue
-        name = op.name.replace('"', "'")
-        again = f"\\n{runs[i]} runs" if runs[i] > 1 else ""
-        fill = "palegreen" if op.is_optional else "orange" if again else "lightblue" if op.phase != "forward" else ""
-        color = f", fillcolor={fill}" if fill else ""
-        shape = ", shape=ellipse" if op.pinned else color
-        lines.append(f'  {i} [label="{name}{again}"{shape}];')
-        lines += [f"  {r} -> {i};" for r in dict.fromkeys(read[0] for read in op.reads)]
-    return "\n".join([*lines, "}", ""])
