@@ -264,6 +264,36 @@ class Troubles(unittest.TestCase):
         model = Body(function, layer=nn.Linear(32, 32), unused=nn.Linear(2, 2).weight, x=torch.randn(64, 32))
         self.holds(model, "min")
 
+    def test_a_sparse_gradient_is_a_view_of_its_values(self):
+        """Its indices, which depend on no tangent, are held with it."""
+        torch.manual_seed(0)
+        layers = nn.Sequential(*[nn.Sequential(nn.Linear(32, 128), nn.GELU(), nn.Linear(128, 32)) for _ in range(3)])
+        table, words = nn.Embedding(1000, 32, sparse=True), torch.randint(0, 1000, (64, 16))
+
+        def of_step(run):
+            table.zero_grad(), layers.zero_grad()
+            run(words).backward()
+
+        def gradients():
+            return [p.grad.to_dense() if p.grad.is_sparse else p.grad.clone() for p in (table.weight, *layers.parameters())]
+
+        def loss_of(words):
+            return layers(table(words)).square().mean()
+
+        of_step(loss_of)
+        want, compiled = gradients(), with_isthmus("min")(loss_of)
+        for _ in range(3):
+            of_step(compiled)
+        self.assertTrue(table.weight.grad.is_sparse)
+        self.assertTrue(all(map(torch.equal, want, gradients())))
+        peak = isthmus.torch.measured_peak(lambda: of_step(compiled))
+        (graph,) = isthmus.torch.report().graphs
+        self.assertLessEqual(peak, graph.planned_peak_bytes)
+        self.assertGreater(peak, 0.99 * graph.planned_peak_bytes)
+        self.assertLess(peak, 0.6 * graph.baseline_peak_bytes)
+        with self.assertRaisesRegex(Exception, "or give embeddings sparse=False"):
+            with_isthmus("min")(lambda words: (table(words) * table(words.flip(0))).sum())(words)
+
 
 class Given(unittest.TestCase):
     """Parameters and buffers that a forward gives other tensors, as codes with a teacher and moving averages do by `p.data = t`."""

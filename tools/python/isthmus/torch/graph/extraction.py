@@ -80,6 +80,7 @@ class _Extraction:
             elif node.op != "output":
                 raise Unsupported(f"'{node.name}': a node of kind '{node.op}' in a joint graph is not known")
         outputs = [o for o in self.forward + self.backward if isinstance(o, fx.Node)]
+        outputs += filter(None, map(rules.indices_of, outputs))
         reads = [r for o in outputs for r in self.where[o]]
         acts = self.copies + list(self.last.values())
         self.problem.outputs = list(dict.fromkeys(r for r in reads + acts if not self.problem[r[0]].pinned))

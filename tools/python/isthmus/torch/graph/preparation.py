@@ -26,6 +26,7 @@ def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.Grap
     graph = gm.graph
     if not fuses:  # inductor has code of its own for what gives memory
         given.copy(graph, hooks.outputs_of(gm, num_fwd_outputs)[0])
+        _take_for_views(graph)
     hooks.note_bounds(graph)
     _check_storages(graph)
     subgraphs.note_storages(graph)
@@ -51,7 +52,7 @@ def _leave_to_backward(graph: fx.Graph, forward: Sequence[Any], backward: Sequen
     after = after_tangents(graph)
     acts = [n for n in graph.nodes if n.op == "call_function" and n not in after and rules.acts(n)]
     needed = needed_for([*forward, *acts])
-    for node in backward:
+    for node in [*backward, *filter(None, map(rules.indices_of, graph.nodes))]:
         if isinstance(node, fx.Node) and node.op == "call_function" and node not in needed:
             node.meta["partitioner_tag"] = "must_be_in_backward"
 
@@ -114,6 +115,16 @@ def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, aliases: dict[fx.No
             rules.replace_read(reader, a, of_copy(a))
 
 
+_OF_EMBEDDING = ", or give embeddings sparse=False"
+
+
+def _take_for_views(graph: fx.Graph) -> None:
+    """Takes sparse results of the graph, such as an embedding's gradient, for views of their values: making one of its indices and values copies neither."""
+    for node in graph.nodes:
+        if hooks.makes_sparse(node) and all(user.op == "output" for user in node.users):
+            node.meta["val"] = hooks.traced(node)
+
+
 def _check_storages(graph: fx.Graph) -> None:
     """Raises Unsupported for a tensor without a storage: memory is counted in storages, and views are recognized by them."""
     for node in graph.nodes:
@@ -124,5 +135,5 @@ def _check_storages(graph: fx.Graph) -> None:
                 who = f"'{rules.name_of(node)}' makes" if node.op == "call_function" else f"the input '{node.name}' is"
                 raise Unsupported(
                     f"{who} a tensor of layout {str(t.layout).removeprefix('torch.')}, which has no storage that could be planned: "
-                    f"keep it out of what is compiled, with torch.compiler.disable for one"
+                    f"keep it out of what is compiled, with torch.compiler.disable for one{_OF_EMBEDDING if t.layout is torch.sparse_coo else ''}"
                 ) from None

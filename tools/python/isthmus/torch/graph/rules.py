@@ -28,7 +28,6 @@ _GIVES_MEMORY = (torch.ops.aten.shallow_copy_data_.default, torch.ops.aten.set_.
 
 Target = Any
 
-
 def allowed_targets(targets: Iterable[Target]) -> frozenset[str]:
     """Returns the names of the ops in `allow_recompute`, which are given as ops or as "namespace::name"; else raises BadInput."""
     names = set()
@@ -143,6 +142,11 @@ def is_prim(node: fx.Node) -> bool:
 
 def is_view(node: fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
+
+
+def indices_of(node: fx.Node) -> fx.Node | None:
+    """Returns the indices of a sparse tensor that is taken for a view of its values, as `hooks.traced` does; None for other tensors."""
+    return node.args[3] if hooks.makes_sparse(node) else None  # type: ignore[return-value]
 
 
 def why_once(node: fx.Node) -> str:

@@ -126,8 +126,16 @@ def keep_apart(node: fx.Node) -> None:
         node.meta[_PRESERVE_FLEX_GEMM_GEMM_OP] = True
 
 
+def makes_sparse(node: fx.Node) -> bool:
+    """Returns True if the node makes a sparse tensor of given indices and values, of which it copies neither."""
+    return node.op == "call_function" and node.target is torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors.default
+
+
 def traced(node: fx.Node) -> Any:
-    """Returns a node's traced value, computed from those of its operands: fake tensors, with new storages unless the node is a view."""
+    """Returns a node's traced value, computed from those of its operands: fake tensors, with new storages unless the node is a view. A sparse tensor,
+    which has no storage of its own, is taken for a view of its values."""
+    if makes_sparse(node):
+        return node.args[4].meta["val"]  # type: ignore[union-attr]
     args, kwargs = fx.node.map_arg((node.args, dict(node.kwargs)), lambda a: a.meta["val"])
     nodes = node.all_input_nodes or node.graph.nodes  # an op that makes a constant reads no tensor
     values = (t for n in nodes for t in pytree.tree_leaves(n.meta.get("val")) if isinstance(t, FakeTensor))
