@@ -7,7 +7,7 @@ import math
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ...errors import CannotBeMet
@@ -85,6 +85,8 @@ class StepPlan:
     function: weakref.ref[Any] | None = None
     """The function with whose call its steps begin."""
     calls: CallSequence = ()
+    seen: Mapping[str, int] = field(default_factory=dict)
+    """Of a step of one graph, the sizes of which the record and what lies outside are."""
 
     def is_of(self, graphs: Sequence[Graph | None]) -> bool:
         return [g() for g in self.graphs] == graphs
@@ -135,7 +137,7 @@ def foreseen(
     most: the most that a size can be, where that is known. Raises CannotBeMet."""
 
     def plan_for(wanted: Mapping[str, int], options: Options) -> StepPlan:
-        factor = math.prod(max(1.0, size / max(1, earlier.sizes[0].get(name, size))) for name, size in wanted.items())
+        factor = math.prod(max(1.0, size / max(1, earlier.seen.get(name, size))) for name, size in wanted.items())
         record = replace(earlier.record.scaled(factor), graphs=[g() for g in earlier.graphs])
         plan = _Planning(record, earlier.ran, [wanted], options, places, warn)
         plan.outside, plan.known = earlier.outside.scaled(factor), earlier.schedules
@@ -146,6 +148,14 @@ def foreseen(
         with contextlib.suppress(CannotBeMet):
             return plan_for(roomy, replace(options, strict=True))
     return plan_for(sizes, options)
+
+
+def note_seen(plan: StepPlan, record: Record, ran: Sequence[Schedule | None], sizes: Sequence[Mapping[str, int]]) -> None:
+    """Notes what lies outside of the graph in a step that was foreseen, and that has run: what larger sizes need is foreseen from it."""
+    (schedule,) = ran
+    if schedule is not None:
+        step = StepProblem(record, [g.part_at(s) for g, s in zip(record.graphs, sizes)]).with_outside([schedule], with_left=False)
+        plan.record, plan.ran, plan.outside, plan.seen = replace(record, graphs=[]), (schedule,), step.outside, sizes[0]
 
 
 class _Planning:
@@ -222,7 +232,7 @@ class _Planning:
         graphs = tuple(weakref.ref(g) for g in self.graphs)
         # Graphs that are alive keep the record's; a plan must not.
         record = replace(self.record, graphs=[])
-        return StepPlan(graphs, tuple(schedules), report, tuple(self.sizes), record, tuple(self.ran), step.outside)
+        return StepPlan(graphs, tuple(schedules), report, tuple(self.sizes), record, tuple(self.ran), step.outside, seen=self.sizes[0])
 
     def _least(self, step: StepProblem, cost_of_chunks: float) -> Least:
         step = StepProblem(replace(self.record, graphs=[]), step.parts, step.outside)

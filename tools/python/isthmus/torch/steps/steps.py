@@ -524,6 +524,8 @@ class Steps:
             if found.corrections < _MOST_CORRECTIONS:
                 self._make_plan(record, step, found)
             found.is_final = True
+        elif record.is_measured and found.report.is_foreseen:
+            step_planner.note_seen(found, record, [c.variant.schedule for c in step.calls], step.sizes)
 
     def _follows(self, step: Step, found: StepPlan) -> bool:
         return not self.is_bounded or step.followed is not None and step.followed.graphs == found.graphs
