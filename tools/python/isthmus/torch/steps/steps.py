@@ -535,7 +535,9 @@ class Steps:
         recurs = self._forecast.next == step.sequence and self._forecast.is_certain
         if not self.is_bounded or self._exceeds(record) or not self._awaits and (recurs or self._forecast.covers(step.sequence)):
             self._make_plan(record, step, None)
-            self._note_least(record, step)
+            made = self._plans.find(step.graphs, step.sizes)
+            if made is not None and made.report.planned_peak_bytes <= (made.report.budget_bytes or 0):  # otherwise that is told
+                self._note_least(record, step)
 
     def _exceeds(self, record: Record) -> bool:
         assert record.timeline is not None or not record.is_measured
