@@ -673,6 +673,17 @@ class BeforeTheFirstCall(unittest.TestCase):
                 told = isthmus.torch.report().steps[-1].outside
                 self.assertRegex("; ".join(told), rf"made before the first compiled call \(.*whole_steps_test.py:\d+\), held by `{holder}` \(.*whole_steps_test.py:\d+\)")
 
+    def test_gradients_that_the_program_holds_are_older(self):
+        model = layers()
+        loss_of = self.compiled(lambda x: model(x).square().mean(), 64 << 20)
+        optimizer, held = torch.optim.SGD(model.parameters(), 0.1), []
+        for _ in range(6):
+            loss_of(self.x).backward()
+            optimizer.step()
+            held[:] = [p.grad for p in model.parameters()]
+            optimizer.zero_grad()
+        self.assertEqual(isthmus.torch.report().steps, ())
+
     def test_what_leaves_no_room_is_refused_by_its_line(self):
         with self.assertRaisesRegex(isthmus.CannotBeMet, r"made before the first compiled call .*, held by `h` \(.*:(\d+)\)") as caught:
             self.peak(self.stem(ROWS * WIDTH * 4 * 5))
