@@ -155,7 +155,7 @@ class Offloads(unittest.TestCase):
         self.assertEqual(2 * len(fetched), graph.report.transfers)
         self.assertEqual(sum(t.bytes for t in fetched), graph.report.host_bytes)
         self.assertRegex(str(graph), rf"fetched +{len(fetched)} ")
-        self.assertEqual(graph.to_dot().count("palegreen"), 4 * len(fetched))
+        self.assertEqual(graph.to_dot(fold=0).count('fillcolor="#E3DDF3"'), 4 * len(fetched))
 
     def test_refuses(self):
         _, loss_of = pictures()

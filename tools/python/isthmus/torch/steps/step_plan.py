@@ -398,20 +398,22 @@ class StepProblem:
         """Returns the peak if each call follows its own schedule and the code of each segment takes `excess` bytes above the plan."""
         return self.with_excess(excess).joined(schedules).figures.peak_bytes
 
-    def with_outside(self, schedules: list[Schedule], *, with_left: bool) -> StepProblem:
-        """Returns the same problem with what was measured outside of the graphs. schedules: those that the recorded step ran. with_left: also count
-        the gradients of earlier backwards."""
+    def with_outside(self, schedules: list[Schedule], excess: Sequence[int], *, with_left: bool) -> StepProblem:
+        """Returns the same problem with what was measured outside of the graphs. schedules: those that the recorded step ran. excess: for each segment, the
+        bytes that their code takes above the plan. with_left: also count the gradients of earlier backwards."""
         timeline, measured = self.record.timeline, self.record.measured_segments
         if timeline is None or not self.record.is_measured:
             return self
         # What collectives may hold is in the plan already. The recorded step may not have held it, so it must not hide what is outside.
         early = StepProblem(self.record, [p.dropping_early() for p in self.parts])
         own, last = early._explained(schedules), len(self.record.segments) - measured
+        with_code = early.with_excess(excess)._explained(schedules) if any(excess) else own
+        peaks = [segment.peak for segment in with_code]
         beside, after = [], []
         for k in range(measured):
             begin = timeline.levels[2 * k]
             inner, gap = timeline.peaks[2 * k : 2 * k + 2]
-            beside.append(max(0, begin - own[k].begin, inner - own[k].peak) + _SCALARS)
+            beside.append(max(0, begin - own[k].begin, inner - peaks[k]) + _SCALARS)
             after.append(max(0, gap - own[k].end - beside[k]))
             beside[k] += self.record.left[k] if with_left else 0
         return StepProblem(

@@ -154,8 +154,15 @@ def note_seen(plan: StepPlan, record: Record, ran: Sequence[Schedule | None], si
     """Notes what lies outside of the graph in a step that was foreseen, and that has run: what larger sizes need is foreseen from it."""
     (schedule,) = ran
     if schedule is not None:
-        step = StepProblem(record, [g.part_at(s) for g, s in zip(record.graphs, sizes)]).with_outside([schedule], with_left=False)
+        step = StepProblem(record, [g.part_at(s) for g, s in zip(record.graphs, sizes)])
+        step = step.with_outside([schedule], _excess(step, record.graphs, [schedule]), with_left=False)
         plan.record, plan.ran, plan.outside, plan.seen = replace(record, graphs=[]), (schedule,), step.outside, sizes[0]
+
+
+def _excess(step: StepProblem, graphs: Sequence[Graph], schedules: Sequence[Schedule]) -> list[int]:
+    """Returns, for each segment, the bytes that inductor's code takes above the plan."""
+    of_calls = [g.excess_of(s) for g, s in zip(graphs, schedules)]
+    return [of_calls[s.call][0 if s.is_forward else 1] for s in step.record.segments]
 
 
 class _Planning:
@@ -184,7 +191,7 @@ class _Planning:
         if self.outside is not None:
             step = StepProblem(self.record, step.parts, self.outside)
         elif len(schedules) == len(self.ran):
-            step = step.with_outside(schedules, with_left=with_left)
+            step = step.with_outside(schedules, _excess(step, self.graphs, schedules), with_left=with_left)
         whole = StepProblem(self.record, [p.whole or p for p in step.parts], step.outside) if any(p.whole for p in step.parts) else step
         baseline = whole.in_order().figures.peak_bytes
         program = whole.joined([p.as_it_runs for p in whole.parts]).figures.peak_bytes
@@ -202,7 +209,7 @@ class _Planning:
             for graph, schedule, sizes in zip(self.graphs, schedules, self.sizes):
                 graph.scheduled(schedule, sizes)
             start = time.perf_counter()
-            excess = self._excess(step, schedules)
+            excess = _excess(step, self.graphs, schedules)
             peak = step.peak_with(excess, schedules)
             if asked is None or peak <= asked or not any(excess):
                 break
@@ -243,11 +250,6 @@ class _Planning:
             return figures.peak_bytes, (1 + figures.recompute_overhead) * cost_of_chunks - 1
 
         return Least(planned)
-
-    def _excess(self, step: StepProblem, schedules: Sequence[Schedule]) -> list[int]:
-        """Returns, for each segment, the bytes that inductor's code takes above the plan."""
-        of_calls = [g.excess_of(s) for g, s in zip(self.graphs, schedules)]
-        return [of_calls[s.call][0 if s.is_forward else 1] for s in step.record.segments]
 
     def _refuse_code(self, found_peaks: Sequence[int]) -> None:
         """Raises CannotBeMet or warns that the code of all plans exceeds the budget."""
