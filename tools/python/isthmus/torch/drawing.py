@@ -1,7 +1,7 @@
 """Draws a planned graph for Graphviz, as `isthmus dot` draws a graph file.
 
-The forward runs down on the left and the backward up beside it, each op of it at the height of what it reads. What runs again, and copies to the host's
-memory and back, have a frame of their own. What the forward keeps for the backward is green.
+The forward runs down on the left and the backward up beside it, each op of it at the height of what it reads. What runs again, and copies to the
+host's memory and back, have a frame of their own. What the forward keeps for the backward is green.
 """
 
 from __future__ import annotations
@@ -155,7 +155,8 @@ def _lines(boxes: Sequence[_Box], reads: Sequence[tuple[int, int]], *, is_folded
 
 
 def _across(a: _Box, b: _Box) -> str:
-    """Returns the attributes of an arrow. One to another column may be level. Those to what runs again move nothing, as they would turn columns round."""
+    """Returns the attributes of an arrow. One to another column may be level. Those to what runs again move nothing, as they would turn columns
+    round."""
     columns = _COLUMN_OF[a.role], _COLUMN_OF[b.role]
     return "" if columns[0] == columns[1] else " [constraint=false]" if columns[1] == "again" else " [minlen=0]"
 
@@ -166,8 +167,9 @@ def _node(k: int, box: _Box, is_folded: bool) -> str:
 
 
 def _legend(used: set[str]) -> str:
+    box = 'td border="1" width="28" height="12" style="rounded"'
     rows = (
-        f'<tr><td border="1" width="28" height="12" bgcolor="{style.fill}" color="{style.line}" style="rounded"></td><td align="left">{style.title}</td></tr>'
+        f'<tr><{box} bgcolor="{style.fill}" color="{style.line}"></td><td align="left">{style.title}</td></tr>'
         for role, style in _STYLES.items()
         if role in used
     )

@@ -13,8 +13,8 @@ _MOST_COLLECTIONS = 20_000
 
 
 def found(*bases: type) -> list[list[Any]]:
-    """Returns all objects of each of these types, or of a subtype, in one pass over all that Python's garbage collector knows. That takes some tenths of
-    a second where models were compiled."""
+    """Returns all objects of each of these types, or of a subtype, in one pass over all that Python's garbage collector knows. That takes
+    some tenths of a second where models were compiled."""
     of_base = [_subtypes(base) for base in bases]
     wanted = set[type]().union(*of_base)
     objects = [o for o in gc.get_objects() if type(o) in wanted]
@@ -24,8 +24,8 @@ def found(*bases: type) -> list[list[Any]]:
 class Young:
     """The objects of a type that are made from now on. They are not kept alive.
 
-    The garbage collector has what was made since its last collection in a list of its own, which is short. So that list is emptied now, and read before each
-    collection and in the end.
+    The garbage collector has what was made since its last collection in a list of its own, which is short. So that list is emptied now, and read before
+    each collection and in the end.
     """
 
     def __init__(self, base: type) -> None:

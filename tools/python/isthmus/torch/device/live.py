@@ -75,8 +75,8 @@ def storages_of(tensors: list[torch.Tensor], device: torch.device) -> Storages:
 
 
 def new_on(device: torch.device, young: list[torch.Tensor]) -> Storages:
-    """Returns the storages on a device that are of no kind and that only young tensors hold. Here a leaf that needs a gradient is of a kind only if it is
-    an `nn.Parameter`."""
+    """Returns the storages on a device that are of no kind and that only young tensors hold. Here a leaf that needs a gradient is of a kind only if
+    it is an `nn.Parameter`."""
     (leaves, *groups), tensors, _ = _groups(device)
     known: Storages = {}
     for group in ([t for t in leaves if isinstance(t, torch.nn.Parameter)], *groups):

@@ -119,7 +119,8 @@ _OF_EMBEDDING = ", or give embeddings sparse=False"
 
 
 def _take_for_views(graph: fx.Graph) -> None:
-    """Takes sparse results of the graph, such as an embedding's gradient, for views of their values: making one of its indices and values copies neither."""
+    """Takes sparse results of the graph, such as an embedding's gradient, for views of their values: making one of its indices and values copies
+    neither."""
     for node in graph.nodes:
         if hooks.makes_sparse(node) and all(user.op == "output" for user in node.users):
             node.meta["val"] = hooks.traced(node)

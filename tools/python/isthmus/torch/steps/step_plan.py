@@ -399,8 +399,8 @@ class StepProblem:
         return self.with_excess(excess).joined(schedules).figures.peak_bytes
 
     def with_outside(self, schedules: list[Schedule], excess: Sequence[int], *, with_left: bool) -> StepProblem:
-        """Returns the same problem with what was measured outside of the graphs. schedules: those that the recorded step ran. excess: for each segment, the
-        bytes that their code takes above the plan. with_left: also count the gradients of earlier backwards."""
+        """Returns the same problem with what was measured outside of the graphs. schedules: those that the recorded step ran. excess: for each segment,
+        the bytes that their code takes above the plan. with_left: also count the gradients of earlier backwards."""
         timeline, measured = self.record.timeline, self.record.measured_segments
         if timeline is None or not self.record.is_measured:
             return self
