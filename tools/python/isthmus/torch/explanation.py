@@ -99,8 +99,8 @@ class GraphExplanation:
 
     def to_dot(self, fold: int | None = None) -> str:
         """Returns a drawing for Graphviz, with a legend: the forward on the left, the backward beside it, a frame with what is recomputed or copied,
-        and in green what is kept. fold: draws modules, by so many names of their paths, in place of ops; 0: draws each run of an op; by default modules if there
-        are too many ops to read."""
+        and in green what is kept. fold: draws modules, by so many names of their paths, in place of ops; 0: draws each run of an op; by default
+        modules if there are too many ops to read."""
         assert self._made is not None
         return dot_of(self._made.joint, self._made.plan.schedule, fold)
 
