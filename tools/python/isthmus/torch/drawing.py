@@ -45,7 +45,8 @@ class _Box:
 
     role: str
     name: str
-    where: str = ""
+    module: str = ""
+    """The path of the module that runs it; "" if that is unknown, and for a module itself."""
     bytes: int = 0
     us: float = 0.0
     runs: Counter[str] = field(default_factory=Counter)
@@ -54,7 +55,7 @@ class _Box:
     """The parameters and inputs of the graph that it reads."""
 
     def label(self, *, is_folded: bool) -> str:
-        small = [self.where] if self.where else []
+        small = [self.module] if self.module else []
         if is_folded:
             small.append(", ".join(f"{n} {name}" for name, n in self.runs.most_common(3)) + (" ..." if len(self.runs) > 3 else ""))
         elif self.inputs:
@@ -70,7 +71,6 @@ class _Runs:
     def __init__(self, joint: Joint, schedule: Sequence[int]) -> None:
         self._joint, problem = joint, joint.problem
         self.boxes: list[_Box] = []
-        self.modules: list[str] = []
         self.reads: dict[tuple[int, int], None] = {}
         latest: dict[int, int] = {}
         for i in schedule:
@@ -89,12 +89,11 @@ class _Runs:
         op, nodes = self._joint.problem[i], self._joint.steps[i].nodes
         # Tracing knows no module of some ops, such as sums of gradients. They are drawn with what they read.
         module = module_of(nodes[0]) if nodes else ""
-        near = [k for k in made_by if self.modules[k] and _COLUMN_OF[self.boxes[k].role] == _COLUMN_OF[role]]
-        module = module or (self.modules[max(near)] if near else "")
+        near = [k for k in made_by if self.boxes[k].module and _COLUMN_OF[self.boxes[k].role] == _COLUMN_OF[role]]
+        module = module or (self.boxes[max(near)].module if near else "")
         name = str(nodes[0].target).removesuffix(".default") if nodes else op.name
-        parameters = [problem_op.name for r, _ in op.reads if (problem_op := self._joint.problem[r]).pinned]
-        self.boxes.append(_Box(role, name, module, sum(op.bytes), op.cost, Counter({name: 1}), list(dict.fromkeys(parameters))))
-        self.modules.append(module)
+        inputs = dict.fromkeys(self._joint.problem[r].name for r, _ in op.reads if self._joint.problem[r].pinned)
+        self.boxes.append(_Box(role, name, module, sum(op.bytes), op.cost, Counter({name: 1}), list(inputs)))
         return len(self.boxes) - 1
 
 
@@ -103,7 +102,7 @@ def dot_of(joint: Joint, schedule: Sequence[int], fold: int | None = None) -> st
     0: every run of an op is a box; None: 0 if that is readable, and otherwise as many as are."""
     runs = _Runs(joint, schedule)
     if fold is None:
-        deepest = max((module.count(".") + 1 for module in runs.modules), default=1)
+        deepest = max((box.module.count(".") + 1 for box in runs.boxes), default=1)
         fold = 0 if len(runs.boxes) <= _READABLE else next((d for d in range(deepest, 1, -1) if len(set(_keys(runs, d))) <= _READABLE), 1)
     boxes, reads = (runs.boxes, list(runs.reads)) if fold == 0 else _folded(runs, fold)
     return "\n".join(_lines(boxes, reads, is_folded=fold > 0)) + "\n"
@@ -111,7 +110,7 @@ def dot_of(joint: Joint, schedule: Sequence[int], fold: int | None = None) -> st
 
 def _keys(runs: _Runs, depth: int) -> list[tuple[str, str]]:
     """Returns, by run, the box that it is in: its column and its module."""
-    return [(_COLUMN_OF[b.role], ".".join(module.split(".")[:depth]) or _OUTSIDE) for b, module in zip(runs.boxes, runs.modules, strict=True)]
+    return [(_COLUMN_OF[box.role], ".".join(box.module.split(".")[:depth]) or _OUTSIDE) for box in runs.boxes]
 
 
 def _folded(runs: _Runs, depth: int) -> tuple[list[_Box], list[tuple[int, int]]]:

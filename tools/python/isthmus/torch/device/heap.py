@@ -58,7 +58,8 @@ class Young:
         self._collections += 1
         if self._collections > _MOST_COLLECTIONS:
             self._close()
-        self._noted += map(weakref.ref, self._newest())
+        else:
+            self._noted += map(weakref.ref, self._newest())
 
     def _newest(self) -> list[Any]:
         return [o for o in gc.get_objects(0) if type(o) in self._types]

@@ -92,12 +92,16 @@ def _groups(
     """Returns the tensors of each of `KINDS`, all tensors of which Python knows, and the optimizers of the program."""
     tensors, modules, living = heap.found(torch.Tensor, torch.nn.Module, torch.optim.Optimizer)
     trained = [t for t in tensors if hooks.is_leaf_of_program(t) and t.device == device]
-    buffers = [b for m in modules for b in m.__dict__.get("_buffers", {}).values()]
+    buffers = _buffers_of(modules)
     optimizers = list({id(o): o for o in (*given, *unwrapped_among(living))}.values())
     states = [t for o in optimizers for t in pytree.tree_leaves(dict(o.state)) if isinstance(t, torch.Tensor)]
     frozen = [t for t in tensors if type(t) is torch.nn.Parameter and not t.requires_grad]
     # `grad` is a tensor of which Python may not know until it is asked for.
     return ([*trained, *frozen], buffers, [t.grad for t in trained], states), tensors, optimizers
+
+
+def _buffers_of(modules: Iterable[torch.nn.Module]) -> list[Any]:
+    return [b for m in modules for b in m.__dict__.get("_buffers", {}).values()]
 
 
 def _added(tensors: Iterable[Any], device: torch.device, known: Storages, *, are_kept: bool = False) -> int:
@@ -127,7 +131,7 @@ def inputs_among(arguments: Iterable[Any], device: torch.device) -> int:
     """Returns the bytes of a call's arguments that are neither parameters nor buffers."""
     given = [a for a in arguments if isinstance(a, torch.Tensor)]
     (modules,) = heap.found(torch.nn.Module)
-    held = {id(b) for m in modules for b in m.__dict__.get("_buffers", {}).values()}
+    held = set(map(id, _buffers_of(modules)))
     return _added([a for a in given if not isinstance(a, torch.nn.Parameter) and id(a) not in held], device, {})
 
 

@@ -38,16 +38,15 @@ class Graph(Protocol):
     has_others: bool
     sizes: Mapping[str, int]
     """The symbolic sizes of the latest call."""
+    report: reports.GraphReport | None
+    """The report of the first variant."""
+    unmet: CannotBeMet | None
+    """Why the first variant does not keep to a budget that is a share."""
 
     @property
     def most(self) -> Mapping[str, int]:
         """The most that each symbolic size can be, where that is known."""
         ...
-
-    report: reports.GraphReport | None
-    """The report of the first variant."""
-    unmet: CannotBeMet | None
-    """Why the first variant does not keep to a budget that is a share."""
 
     def by_itself(self) -> Variant: ...
 
