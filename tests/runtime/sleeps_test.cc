@@ -4,14 +4,17 @@
 #include "ir/system_limits.h"
 #include "runtime/team.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
+#include <limits>
 #include <sys/resource.h>
-#include <utility>
 
 namespace isthmus {
 namespace {
 
-constexpr int kThreads = 2, kSteps = 20, kRegions = 400;
+constexpr int kThreads = 2, kWindows = 100, kSteps = 5, kRegions = 400;
+// In the steps of a window: one in fifty regions.
+constexpr long kMostSleeps = kSteps * kRegions / 50;
 
 // Some 20 microseconds.
 double work(int n) {
@@ -58,19 +61,25 @@ TEST(Sleeps, AreNoneBetweenRegionsOfAQuietMachine) {
   if (availableCores() < kThreads)
     GTEST_SKIP() << "one core: a team of two does not spin";
   TeamSize team(kThreads);
-  // Where another program had a core, in this step or just before it, sleeping may be right.
-  bool wasClean = false;
-  for (int i = 0; i < kSteps; ++i) {
-    const Switches s = step();
-    const bool isClean = s.preemptions == 0;
-    if (!std::exchange(wasClean, isClean) || !isClean)
-      continue;
-    EXPECT_LE(double(s.sleeps) / kRegions, 0.02)
-        << s.sleeps << " sleeps in " << kRegions << " regions";
-    return;
+  // Where another program has a core, sleeping may be right, and stays so for as long as the policy
+  // remembers it; a hypervisor that takes a core shows in no count of this process. So one window
+  // of all has to be without sleeps, not each.
+  int cleanWindows = 0;
+  long fewestSleeps = std::numeric_limits<long>::max();
+  for (int i = 0; i < kWindows && fewestSleeps > kMostSleeps; ++i) {
+    Switches s;
+    for (int j = 0; j < kSteps; ++j) {
+      const Switches ofStep = step();
+      s.sleeps += ofStep.sleeps;
+      s.preemptions += ofStep.preemptions;
+    }
+    cleanWindows += s.preemptions == 0;
+    fewestSleeps = std::min(fewestSleeps, s.sleeps);
   }
-  GTEST_SKIP() << "machine busy: in no two of " << kSteps
-               << " steps did no other program take a core";
+  if (fewestSleeps > kMostSleeps && cleanWindows < kWindows / 4)
+    GTEST_SKIP() << "machine busy: only " << cleanWindows << " of " << kWindows
+                 << " windows were without other programs";
+  EXPECT_LE(fewestSleeps, kMostSleeps) << "sleeps in " << kSteps * kRegions << " regions";
 }
 
 } // namespace
