@@ -13,7 +13,10 @@ using Piece = ChunkPiece;
 
 class Pieces {
 public:
-  explicit Pieces(const Graph &g) : g_(g) { out_.of.resize(g.numValues()); }
+  explicit Pieces(const Graph &g) : g_(g) {
+    out_.of.resize(g.numValues());
+    out_.rounds.resize(unsigned(g.numValues()));
+  }
 
   ChunkPieces run() {
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
@@ -63,7 +66,8 @@ private:
                          (n.op->name == "add" && summed(n)) ||
                          (n.op->name == "full" && isSumOfNone(n)) ||
                          (n.op->name == "cast" && (widened(n) || rounded(n))) ||
-                         (n.op->name == "shorten" && rounded(n)) || inFront(n) || computed(id);
+                         (n.op->name == "shorten" && rounded(n)) || inFront(n) ||
+                         (n.op->name == "reshape" && splitOrJoined(n)) || computed(id);
     if (!isRight)
       out_.wrong.push_back(
           {id,
@@ -75,13 +79,12 @@ private:
   }
 
   void set(const Node &n, uint32_t result, Piece p) {
-    const Type &whole = g_.type(p.of);
     const bool isAll = p.kind == Piece::Sum ? isOfAll(p) && !p.isWide
                        : p.kind == Piece::Written || p.kind == Piece::Cut
-                           ? p.begin == 0 && p.end == whole.dims[p.axis]
-                           : p.kind != Piece::Front;
+                           ? p.begin == 0 && p.end == p.cut.innerOf(g_.type(p.of))
+                           : p.kind != Piece::Front && p.kind != Piece::Split;
     if (isAll)
-      p.kind = Piece::Whole;
+      p.kind = p.isSplit ? Piece::Split : Piece::Whole;
     out_.of[n.result(result).index] = p;
   }
 
@@ -91,31 +94,92 @@ private:
 
   static bool isPart(const Node &n) { return n.op->name == "part" || n.op->name == "slice"; }
 
-  // Whether the node cuts the whole along one axis.
+  // Whether the node cuts the whole along one axis; the one that is split, along its second axis.
   bool cut(const Node &n) {
-    if (!isWhole(n.operands[0], n.from.restores))
+    const Piece from = pieceOf(n.operands[0]);
+    if (from.of != n.from.restores || (from.kind != Piece::Whole && from.kind != Piece::Split))
       return false;
-    const Type &whole = g_.type(n.operands[0]), &part = g_.type(n.firstResult);
-    Piece p{Piece::None, n.from.restores};
-    for (size_t i = 0; i < whole.dims.size(); ++i)
-      if (whole.dims[i] != part.dims[i]) {
-        if (p.kind == Piece::Cut)
-          return false;
-        p = {Piece::Cut, n.from.restores, uint32_t(i)};
-      }
-    if (p.kind != Piece::Cut)
+    const std::optional<uint32_t> axis = axisThatIsCut(n);
+    if (!axis)
       return false;
+    Piece p{Piece::Cut, from.of, {*axis}};
+    if (from.kind == Piece::Split) {
+      if (*axis != from.cut.axis + 1)
+        return false;
+      p.cut = from.cut;
+      p.isSplit = true;
+    }
     if (n.op->name == "part") {
       p.begin = n.attrs.getInt("start");
     } else {
       const Ints &steps = n.attrs.getInts("steps");
       if (!llvm::all_of(steps, [](int64_t s) { return s == 1; }))
         return false;
-      p.begin = n.attrs.getInts("starts")[p.axis];
+      p.begin = n.attrs.getInts("starts")[*axis];
     }
-    p.end = p.begin + part.dims[p.axis];
+    p.end = p.begin + g_.type(n.firstResult).dims[*axis];
     set(n, 0, p);
     return true;
+  }
+  // The one axis on which the result is smaller.
+  std::optional<uint32_t> axisThatIsCut(const Node &n) const {
+    const Dims &whole = g_.type(n.operands[0]).dims, &part = g_.type(n.firstResult).dims;
+    std::optional<uint32_t> axis;
+    for (size_t i = 0; i < whole.size(); ++i)
+      if (whole[i] != part[i]) {
+        if (axis)
+          return std::nullopt;
+        axis = uint32_t(i);
+      }
+    return axis;
+  }
+
+  // --- Axes that are two, so that a part of the second may be taken or written
+
+  bool splitOrJoined(const Node &n) {
+    Piece p = pieceOf(n.operands[0]);
+    if (p.of != n.from.restores)
+      return false;
+    const Dims &from = g_.type(n.operands[0]).dims, &to = g_.type(n.firstResult).dims;
+    if (p.kind == Piece::Split) {
+      if (to != g_.type(p.of).dims)
+        return false;
+      p.kind = Piece::Whole;
+    } else if (p.kind == Piece::Whole) {
+      const std::optional<AxisCut> cut = cutThatSplits(from, to);
+      if (!cut)
+        return false;
+      p = {Piece::Split, p.of, *cut};
+    } else if (p.kind == Piece::Cut && p.isSplit) {
+      if (cutThatSplits(to, from) != p.cut)
+        return false;
+      p.isSplit = false;
+    } else if (p.kind == Piece::Cut) {
+      const std::optional<AxisCut> cut = cutThatSplits(from, to);
+      if (!cut || cut->axis != p.cut.axis ||
+          (p.cut.outer != cut->outer && p.cut.outer != Piece::kAnyOuter))
+        return false;
+      if (p.cut.outer == Piece::kAnyOuter)
+        p.end /= cut->outer;
+      p.cut = *cut;
+      p.isSplit = true;
+    } else {
+      return false;
+    }
+    set(n, 0, p);
+    return true;
+  }
+  // The cut of whose axis the second dims have two.
+  static std::optional<AxisCut> cutThatSplits(const Dims &one, const Dims &two) {
+    if (two.size() != one.size() + 1)
+      return std::nullopt;
+    for (uint32_t axis = 0; axis < one.size(); ++axis)
+      if (two[axis] > 0 && one[axis] % two[axis] == 0 && one[axis] / two[axis] == two[axis + 1] &&
+          llvm::makeArrayRef(one).take_front(axis) == llvm::makeArrayRef(two).take_front(axis) &&
+          llvm::makeArrayRef(one).drop_front(axis + 1) ==
+              llvm::makeArrayRef(two).drop_front(axis + 2))
+        return AxisCut{axis, two[axis]};
+    return std::nullopt;
   }
 
   // --- Parts put together
@@ -124,33 +188,51 @@ private:
     const Piece part = pieceOf(n.operands[0]);
     const int64_t axis = axisFromFront(n.attrs.getInt("axis"), g_.type(n.firstResult).rank());
     const int64_t start = n.attrs.getInt("start"), size = g_.type(n.operands[0]).dims[size_t(axis)];
-    if (part.of != n.from.restores || part.kind != Piece::Cut || int64_t(part.axis) != axis ||
-        (part.begin != start && part.begin != Piece::kAnywhere) ||
-        g_.type(part.of) != g_.type(n.firstResult))
+    if (part.of != n.from.restores || part.kind != Piece::Cut ||
+        int64_t(part.cut.axis) + part.isSplit != axis ||
+        (part.begin != start && part.begin != Piece::kAnywhere))
+      return false;
+    AxisCut cut = part.cut;
+    if (cut.outer == Piece::kAnyOuter)
+      cut.outer = 1;
+    const Type &whole = g_.type(part.of);
+    if (cut.outer > 1 && !part.isSplit)
+      return false;
+    if (g_.type(n.firstResult) != whole.with(part.isSplit ? splitDims(whole, cut) : whole.dims))
       return false;
     const Piece before = n.operands.size() > 1 ? pieceOf(n.operands[1]) : Piece{};
     const bool isNext = n.operands.size() == 1
                             ? start == 0
                             : before.of == part.of && before.kind == Piece::Written &&
-                                  before.axis == part.axis && before.end == start;
+                                  before.cut == cut && before.isSplit == part.isSplit &&
+                                  before.end == start;
     if (isNext)
-      set(n, 0, {Piece::Written, part.of, part.axis, 0, start + size});
+      set(n, 0,
+          {.kind = Piece::Written,
+           .of = part.of,
+           .cut = cut,
+           .end = start + size,
+           .isSplit = part.isSplit});
     return isNext;
   }
 
   bool summed(const Node &n) {
     const Piece a = pieceOf(n.operands[0]), b = pieceOf(n.operands[1]);
     if (a.kind != Piece::Sum || b.kind != Piece::Sum || a.of != n.from.restores || b.of != a.of ||
-        a.isWide != b.isWide || a.begin > 0 || a.length != b.length ||
+        a.isWide != b.isWide || a.begin > 0 || a.length != b.length || !areAlong(a, b) ||
         (b.begin != Piece::kAnywhere && a.end != b.begin))
       return false;
-    set(n, 0,
-        sumOf(a.of, 0, b.begin == Piece::kAnywhere ? a.end + b.end : b.end, a.length, a.isWide));
+    Piece sum = b;
+    sum.end += b.begin == Piece::kAnywhere ? a.end : 0;
+    sum.begin = 0;
+    set(n, 0, sum);
+    out_.rounds.set(n.firstResult.index);
     return true;
   }
 
-  static Piece sumOf(ValueId v, int64_t begin, int64_t end, int64_t length, bool isWide) {
-    return {Piece::Sum, v, 0, begin, end, length, isWide};
+  // Whether two sums are over places of one cut; zeros are the sum over no place of any.
+  static bool areAlong(const Piece &a, const Piece &b) {
+    return a.end == 0 || b.end == 0 || a.cut == b.cut;
   }
 
   // --- Sums in f32 of a value of 16 bits
@@ -163,7 +245,7 @@ private:
   bool isSumOfNone(const Node &n) {
     if (!isWideTypeOf(g_.type(n.firstResult), n.from.restores) || n.attrs.getFloat("value") != 0)
       return false;
-    set(n, 0, sumOf(n.from.restores, 0, 0, 1, /*isWide=*/true));
+    set(n, 0, {.kind = Piece::Sum, .of = n.from.restores, .length = 1, .isWide = true});
     return true;
   }
   bool widened(const Node &n) {
@@ -216,11 +298,36 @@ private:
       before = operands[whole.op->accumulation.operand];
       operands.erase(operands.begin() + whole.op->accumulation.operand);
     }
-    const Factors f = factorsOf(g_.call(def));
-    for (uint32_t factor = 0; factor < f.numFactors(); ++factor)
-      if (isAlong(n, whole, f, factor, operands, before))
+    const OpCall call = g_.call(def);
+    for (const CallCuts &cuts : cutsThatMayBe(n, whole, call, operands))
+      if (isAlong(n, whole, call, cuts, operands, before))
         return true;
     return false;
+  }
+
+  // How the node's whole may be cut, as its operands are; or, if their elements are alike, as a
+  // result is.
+  std::vector<CallCuts> cutsThatMayBe(const Node &n, const Node &whole, const OpCall &call,
+                                      llvm::ArrayRef<ValueId> operands) const {
+    std::vector<CallCuts> found;
+    auto add = [&](CallPlace from, AxisCut cut) {
+      if (auto cuts = cutsOf(call, from, cut))
+        found.push_back(std::move(*cuts));
+    };
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (const Piece p = pieceOf(operands[i]); p.kind == Piece::Cut && p.of == whole.operands[i] &&
+                                                p.cut.outer != Piece::kAnyOuter) {
+        add({CallPlace::Operand, i}, p.cut);
+        return found;
+      }
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (const Piece p = pieceOf(operands[i]); p.kind == Piece::Cut && p.of == whole.operands[i])
+        add({CallPlace::Operand, i}, {p.cut.axis});
+    const Type &type = g_.type(whole.firstResult), &own = g_.type(n.firstResult);
+    for (uint32_t axis = 0; axis < type.dims.size() && own.rank() == type.rank(); ++axis)
+      if (own.dims[axis] != type.dims[axis])
+        add({CallPlace::Result, 0}, {axis});
+    return found;
   }
 
   // Places from `begin` to `end` of `length`, or `end` places anywhere.
@@ -241,54 +348,56 @@ private:
     return true;
   }
 
-  // Whether the node makes a share of the results along the factor, from equal shares of the
-  // operands. Sets the pieces that it makes.
-  bool isAlong(const Node &n, const Node &whole, const Factors &f, uint32_t factor,
+  // Whether the node makes a share of the results, from equal shares of the operands. Sets the
+  // pieces that it makes.
+  bool isAlong(const Node &n, const Node &whole, const OpCall &call, const CallCuts &cuts,
                llvm::ArrayRef<ValueId> operands, ValueId before) {
     std::optional<Share> share;
+    bool isAnyOuter = !call.op->cuts; // a reshape's are known
     for (size_t i = 0; i < operands.size(); ++i) {
       const Piece p = pieceOf(operands[i]);
-      const std::optional<size_t> axis = Factors::axisOf(f.operands[i], factor);
-      if (p.of != whole.operands[i] || p.kind != (axis ? Piece::Cut : Piece::Whole))
+      const std::optional<CallCuts::Of> &of = cuts.operands[i];
+      if (p.of != whole.operands[i] || p.kind != (of ? Piece::Cut : Piece::Whole) || p.isSplit)
         return false;
-      if (!axis)
+      if (!of)
         continue;
-      Share own{p.begin, p.end, g_.type(p.of).dims[*axis]};
-      if (f.operands[i][*axis].isOfParts && !takePart(own, unitsOf(whole, f, factor)))
+      const bool isAny = p.cut.outer == Piece::kAnyOuter;
+      isAnyOuter &= isAny;
+      Share own{p.begin, p.end, (isAny ? AxisCut{p.cut.axis} : p.cut).innerOf(g_.type(p.of))};
+      if (of->isOfParts && !takePart(own, unitsOf(call, cuts)))
         return false;
-      if (p.axis != *axis || (share && !agree(*share, own)))
+      if (p.cut.axis != of->cut.axis || (!isAny && p.cut.outer != of->cut.outer) ||
+          (share && !agree(*share, own)))
         return false;
       share = share ? share : own;
     }
     if (!share) { // no element depends on its place
-      const std::optional<size_t> axis = Factors::axisOf(f.results[0], factor);
-      if (!axis)
+      if (!cuts.results[0])
         return false;
-      share = Share{Piece::kAnywhere, g_.type(n.firstResult).dims[*axis],
-                    g_.type(whole.firstResult).dims[*axis]};
+      const uint32_t axis = cuts.results[0]->cut.axis;
+      share = Share{Piece::kAnywhere, g_.type(n.firstResult).dims[axis],
+                    g_.type(whole.firstResult).dims[axis]};
     }
-    place(n, whole, f, factor, *share);
-    if (const auto parts = partsOf(whole, f, factor); parts && !isOnePart(*share, *parts))
+    place(n, call, cuts, *share);
+    if (const auto parts = partsOf(call, cuts); parts && !isOnePart(*share, *parts))
       return false;
-    return hasAttrsOf(n, whole, f, factor, *share) &&
-           takeResults(n, whole, f, factor, *share, before);
+    return hasAttrsOf(n, whole, call, cuts, *share) &&
+           takeResults(n, whole, cuts, *share, before, isAnyOuter && share->isAnywhere());
   }
 
-  // --- Factors with an element for each of some uneven parts: a chunk is one of the parts
+  // --- Axes with an element for each of some uneven parts: a chunk is one of the parts
 
-  std::optional<int64_t> partsOf(const Node &whole, const Factors &f, uint32_t factor) const {
-    for (uint32_t r = 0; r < f.results.size(); ++r)
-      if (const auto axis = Factors::axisOf(f.results[r], factor);
-          axis && f.results[r][*axis].isOfParts)
-        return g_.type(whole.result(r)).dims[*axis];
+  static std::optional<int64_t> partsOf(const OpCall &call, const CallCuts &cuts) {
+    for (size_t r = 0; r < call.results.size(); ++r)
+      if (const auto &of = cuts.results[r]; of && of->isOfParts)
+        return call.results[r].dims[of->cut.axis];
     return std::nullopt;
   }
-  // The number of units of such a factor.
-  int64_t unitsOf(const Node &whole, const Factors &f, uint32_t factor) const {
-    for (size_t i = 0; i < f.operands.size(); ++i)
-      if (const auto axis = Factors::axisOf(f.operands[i], factor);
-          axis && !f.operands[i][*axis].isOfParts)
-        return g_.type(whole.operands[i]).dims[*axis];
+  // The number of elements that such parts divide.
+  static int64_t unitsOf(const OpCall &call, const CallCuts &cuts) {
+    for (size_t i = 0; i < call.operands.size(); ++i)
+      if (const auto &of = cuts.operands[i]; of && !of->isOfParts)
+        return call.operands[i].dims[of->cut.axis];
     return 0;
   }
   // Turns a share of the parts into one of the units, if it is one part.
@@ -308,57 +417,59 @@ private:
 
   // A share that may lie anywhere lies where an attribute of the node says, such as the place of
   // the first element that a mask is drawn for. The attributes are held against it later.
-  void place(const Node &n, const Node &whole, const Factors &f, uint32_t factor,
-             Share &share) const {
-    const std::optional<size_t> axis = Factors::axisOf(f.results[0], factor);
-    if (!share.isAnywhere() || !axis)
+  static void place(const Node &n, const OpCall &call, const CallCuts &cuts, Share &share) {
+    if (!share.isAnywhere() || !cuts.results[0])
       return;
-    const OpCall call = g_.call(g_.value(whole.firstResult).def);
-    const std::optional<int64_t> begin = beginOfChunk(call, *axis, n.attrs);
-    const int64_t size = call.results[0].dims[*axis];
+    const uint32_t axis = cuts.results[0]->cut.axis;
+    const std::optional<int64_t> begin = beginOfChunk(call, axis, n.attrs);
+    const int64_t size = call.results[0].dims[axis];
     if (!begin || *begin < 0 || *begin > size || size == 0)
       return;
     share.begin = int64_t(__int128(*begin) * share.length / size);
     share.end += share.begin;
   }
 
-  bool hasAttrsOf(const Node &n, const Node &whole, const Factors &f, uint32_t factor,
+  bool hasAttrsOf(const Node &n, const Node &whole, const OpCall &call, const CallCuts &cuts,
                   const Share &share) const {
-    const std::optional<size_t> axis = Factors::axisOf(f.results[0], factor);
-    if (n.numResults != whole.numResults || !axis)
+    if (n.numResults != whole.numResults || !cuts.results[0])
       return n.numResults == whole.numResults && identical(whole.attrs, n.attrs);
-    const OpCall call = g_.call(g_.value(whole.firstResult).def);
+    const AxisCut cut = cuts.results[0]->cut;
     const int64_t begin =
-        share.isAnywhere() ? 0 : placeOf(share.begin, share, call.results[0].dims[*axis]);
-    return identical(attrsOfChunk(call, *axis, begin, g_.type(n.firstResult).dims[*axis]), n.attrs);
+        share.isAnywhere() ? 0 : placeOf(share.begin, share, cut.innerOf(call.results[0]));
+    return identical(attrsOfChunk(call, cut.axis, begin, g_.type(n.firstResult).dims[cut.axis]),
+                     n.attrs);
   }
 
-  bool takeResults(const Node &n, const Node &whole, const Factors &f, uint32_t factor,
-                   const Share &share, ValueId before) {
+  bool takeResults(const Node &n, const Node &whole, const CallCuts &cuts, const Share &share,
+                   ValueId before, bool isAnyOuter) {
     for (uint32_t r = 0; r < n.numResults; ++r) {
       const ValueId v = whole.result(r);
-      if (const std::optional<size_t> axis = Factors::axisOf(f.results[r], factor)) {
-        const int64_t size = g_.type(v).dims[*axis];
-        if (f.results[r][*axis].isOfParts) {
-          const int64_t part = partsBefore(share.length, size, share.begin);
-          set(n, r, {Piece::Cut, v, uint32_t(*axis), part, part + 1});
-          continue;
+      if (!cuts.keepsBits)
+        out_.rounds.set(n.result(r).index);
+      if (const auto &of = cuts.results[r]) {
+        const AxisCut cut{of->cut.axis, isAnyOuter ? Piece::kAnyOuter : of->cut.outer};
+        const int64_t size = of->cut.innerOf(g_.type(v));
+        Piece p{Piece::Cut, v, cut};
+        if (of->isOfParts) {
+          p.begin = partsBefore(share.length, size, share.begin);
+          p.end = p.begin + 1;
+        } else {
+          p.begin = share.isAnywhere() ? share.begin : placeOf(share.begin, share, size);
+          p.end = placeOf(share.end, share, size);
         }
-        set(n, r,
-            {Piece::Cut, v, uint32_t(*axis),
-             share.isAnywhere() ? share.begin : placeOf(share.begin, share, size),
-             placeOf(share.end, share, size)});
+        set(n, r, p);
         continue;
       }
-      if (f.isRepeated(r)) {
+      if (cuts.isRepeated(r)) {
         set(n, r, {Piece::Whole, v});
         continue;
       }
-      Share sum = share;
-      const bool isWide = before && isWideTypeOf(g_.type(n.result(r)), v);
+      Piece sum{Piece::Sum, v, cutOfOperands(cuts), share.begin, share.end, share.length};
+      sum.isWide = before && isWideTypeOf(g_.type(n.result(r)), v);
       if (before) {
         const Piece p = pieceOf(before);
-        if (p.kind != Piece::Sum || p.of != v || p.isWide != isWide || p.begin > 0 ||
+        if (p.kind != Piece::Sum || p.of != v || p.isWide != sum.isWide || p.begin > 0 ||
+            !areAlong(p, sum) ||
             (!share.isAnywhere() &&
              __int128(p.end) * share.length != __int128(share.begin) * p.length))
           return false;
@@ -366,9 +477,13 @@ private:
         if (share.isAnywhere())
           sum.end += placeOf(p.end, {0, 0, p.length}, share.length);
       }
-      set(n, r, sumOf(v, sum.begin, sum.end, sum.length, isWide));
+      set(n, r, sum);
     }
     return true;
+  }
+  static AxisCut cutOfOperands(const CallCuts &cuts) {
+    const auto first = llvm::find_if(cuts.operands, [](const auto &of) { return of.has_value(); });
+    return first == cuts.operands.end() ? AxisCut() : (*first)->cut;
   }
 
   static int64_t placeOf(int64_t at, const Share &share, int64_t size) {

@@ -1,7 +1,9 @@
 // What the chunks of a graph hold: which part of which value of the original.
 #pragma once
 
+#include "ir/axis_cut.h"
 #include "ir/verifier.h"
+#include "llvm/ADT/BitVector.h"
 
 namespace isthmus {
 
@@ -10,34 +12,41 @@ struct ChunkPiece {
   enum Kind : uint8_t {
     None,    // no chunk's, or one that is wrong
     Whole,   // all of it
-    Cut,     // the elements from `begin` to `end` of `axis`; of a value whose elements there are
+    Split,   // all of it, with the axis of `cut` as two (splitDims)
+    Cut,     // the elements from `begin` to `end` of `cut`; of a value whose elements there are
              // alike, `begin` is kAnywhere and `end` their number
-    Written, // the whole, of which the elements from 0 to `end` of `axis` are right
+    Written, // the whole, of which the elements from 0 to `end` of `cut` are right
     Front,   // a tensor that begins with the whole
     Sum      // the sum over the places from `begin` to `end`, of `length` places; or over `end` of
              // places that are alike, where `begin` is kAnywhere
   };
   static constexpr int64_t kAnywhere = -1;
+  // Of an axis whose elements are alike: any outer part of it.
+  static constexpr int64_t kAnyOuter = 0;
   Kind kind = None;
   ValueId of;
-  uint32_t axis = 0;
+  // Of a sum: the cut of the first operand that is cut, of the node that makes the value.
+  AxisCut cut = {};
   int64_t begin = 0, end = 0, length = 0;
-  bool isWide = false; // a sum in f32, of a value of 16 bits
+  bool isWide = false;  // a sum in f32, of a value of 16 bits
+  bool isSplit = false; // cut or written, with the axis of `cut` as two
 };
 
 // The pieces by value, and the chunk nodes that do not compute what they say that they restore.
 // Every chunk node is one of these (passes/chunk/chunk.cc makes no other):
 //   - a part or a slice of a value that exists whole;
-//   - the node that makes the restored value, on equal shares of its operands along one factor
-//     (factors.h), or its accumulation on the sum of the shares before;
+//   - the node that makes the restored value, on equal shares of its operands along one cut
+//     (axis_cut.h), or its accumulation on the sum of the shares before;
 //   - a sum of two sums of neighbouring shares;
 //   - for a value of 16 bits, whose sums are in f32: zeros, the sum of no share; a cast of a share's
 //     sum to f32; and a cast of the sum of all shares to the value's type, or a `shorten`, whose
 //     first part is then taken by a part and a reshape;
-//   - a part written into its place, after all places before it.
+//   - a part written into its place, after all places before it;
+//   - a reshape that makes two axes of the one that is cut inside of an outer part, or one again.
 struct ChunkPieces {
   std::vector<ChunkPiece> of; // by value
   std::vector<Violation> wrong;
+  llvm::BitVector rounds; // by value: its node sums in another order than the node of the whole
 };
 ChunkPieces chunkPiecesOf(const Graph &g);
 

@@ -26,11 +26,11 @@ struct Factors {
   llvm::SmallVector<Axes, 4> operands;
   llvm::SmallVector<Axes, 2> results;
   llvm::SmallVector<uint32_t, 2> repeated; // results that are no sums over a factor that they lack
+  // Factors along which chunks have other bits than the whole, because they are summed in another
+  // order.
+  llvm::SmallVector<uint32_t, 2> rounding;
 
   bool isRepeated(uint32_t result) const;
-  bool isSum(uint32_t result, uint32_t factor) const {
-    return !isRepeated(result) && !isCut(results[result], factor);
-  }
   bool isCut(const Axes &axes, uint32_t factor) const { return axisOf(axes, factor).has_value(); }
   // The axis that has the factor; no two axes of a tensor have one.
   static std::optional<size_t> axisOf(const Axes &axes, uint32_t factor);

@@ -16,6 +16,9 @@ namespace isthmus {
 class Builder;
 class Graph;
 class ValueFacts;
+struct AxisCut;
+struct CallCuts;
+struct CallPlace;
 struct Factors;
 struct Node;
 struct OpDef;
@@ -256,6 +259,9 @@ struct OpDef {
   // Which axes may be cut (factors.h). Null: those of an elementwise row by broadcasting, none of
   // another.
   Factors (*factors)(const OpCall &) = nullptr;
+  // How a cut of one operand or result cuts the others (axis_cut.h), for a row that divides axes or
+  // merges them. Null: as the factors say.
+  std::optional<CallCuts> (*cuts)(const OpCall &, CallPlace, AxisCut) = nullptr;
   // How partial results over a factor that no result has are added; no op: by `add`, which rounds.
   Accumulation accumulation;
   // Builds the results, bit for bit, from rows that have factors where this one has none: a mean

@@ -1,5 +1,6 @@
 #include "ir/rounded_values.h"
 
+#include "ir/chunk_pieces.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
@@ -20,6 +21,8 @@ llvm::BitVector roundedValues(const Graph &g) {
   for (size_t i = 0; i < g.outputs().size(); ++i)
     if (g.role(i).isRounded)
       depend.set(g.outputs()[i].index);
+  if (g.numReplaced() > 0)
+    depend |= chunkPiecesOf(g).rounds;
   for (uint32_t i = 0; i < g.numNodes(); ++i)
     if (const Node &n = g.node(NodeId(i)); n.is(StandIn::Inverse) || addsChunks(g, n))
       depend.set(n.firstResult.index);

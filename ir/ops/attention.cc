@@ -7,6 +7,7 @@
 // the scores.
 
 #include "ir/factors.h"
+#include "llvm/ADT/STLExtras.h"
 #include "ir/ops/families.h"
 #include "ir/ops/norm.h"
 
@@ -248,23 +249,31 @@ const AttrDef kScale = {
     "scale", AttrKind::Float, {}, "the factor of the products of queries and keys"};
 const AttrDef kCausal = {"causal", AttrKind::Bool, false, "whether query i sees keys 0 to i only"};
 
-// The axes before the last two, which all but the mask have; the mask broadcasts to the scores.
-Factors factorsOfBatch(const OpCall &c, llvm::ArrayRef<size_t> operands,
-                       llvm::ArrayRef<size_t> results, size_t mask) {
-  const Dims &q = c.operands[operands.size() > 3].dims; // of attention_grad: operand 1
-  Factors f = leadingFactors(c, q.size() - 2, operands, results);
-  if (mask < c.operands.size()) {
-    const Dims &dims = c.operands[mask].dims;
-    for (size_t i = 0; i + 2 < dims.size(); ++i)
-      if (const size_t at = q.size() - dims.size() + i; dims[i] == q[at])
-        f.operands[mask][i].factor = uint32_t(at);
-  }
+// The axes before the last two, which all but the mask have; and the queries, of `q` and of those in
+// `alike`, if each sees all keys. The mask broadcasts to the scores.
+Factors factorsOfQueries(const OpCall &c, size_t q, llvm::ArrayRef<size_t> alike, size_t mask) {
+  const Dims &dims = c.operands[q].dims;
+  const uint32_t queries = uint32_t(dims.size() - 2);
+  Factors f = wholeFactors(c);
+  const bool isCausal = c.attrs->getBool("causal");
+  auto name = [&](Factors::Axes &axes, bool hasQueries) {
+    for (uint32_t i = 0; i < queries + (hasQueries && !isCausal); ++i)
+      axes[i].factor = i;
+  };
+  for (size_t i = 0; i < mask && i < c.operands.size(); ++i)
+    name(f.operands[i], i == q || llvm::is_contained(alike, i));
+  for (size_t r = 0; r < c.results.size(); ++r)
+    name(f.results[r], r == 0 || q == 0); // of the gradient's, only that of the queries
+  if (mask >= c.operands.size())
+    return f;
+  const Dims &own = c.operands[mask].dims;
+  for (size_t i = 0; i + (isCausal ? 2 : 1) < own.size(); ++i)
+    if (const size_t at = dims.size() - own.size() + i; own[i] == dims[at])
+      f.operands[mask][i].factor = uint32_t(at);
   return f;
 }
-Factors factorsOfAttention(const OpCall &c) { return factorsOfBatch(c, {0, 1, 2}, {0, 1}, 3); }
-Factors factorsOfAttentionGrad(const OpCall &c) {
-  return factorsOfBatch(c, {0, 1, 2, 3, 4, 5}, {0, 1, 2}, 6);
-}
+Factors factorsOfAttention(const OpCall &c) { return factorsOfQueries(c, 0, {}, 3); }
+Factors factorsOfAttentionGrad(const OpCall &c) { return factorsOfQueries(c, 1, {0, 4, 5}, 6); }
 
 } // namespace
 

@@ -2,6 +2,7 @@
 // (`gather_elements`, as numpy.take_along_axis) and of slices by tuples of indices (`gather_nd`).
 // Indices out of range read nothing and write nothing.
 
+#include "ir/factors.h"
 #include "ir/ops/indexing.h"
 #include "ir/rank.h"
 
@@ -225,6 +226,50 @@ ValueList vjpGatherNd(VjpContext &c) { return vjpGather(c, kSlices); }
 ValueList vjpScatterElements(VjpContext &c) { return vjpScatter(c, kElements); }
 ValueList vjpScatterNd(VjpContext &c) { return vjpScatter(c, kSlices); }
 
+// --- Chunks
+
+// Elements are gathered from their own position and scattered to it, on all axes but the indexed
+// one, so an axis that the indices have as long as x may be cut. On the indexed axis the indices of
+// a gather may be cut, unless they are compared with each other.
+Factors factorsOfElements(const OpCall &c) {
+  Factors f = wholeFactors(c);
+  const Dims &x = c.operands[0].dims, &indices = c.operands[1].dims;
+  const size_t axis = size_t(axisOf(*c.attrs, c.operands[0]));
+  const bool isGather = c.operands.size() == 2;
+  for (uint32_t i = 0; i < x.size(); ++i) {
+    if (i == axis ? isGather && !c.attrs->getBool("last_only") : x[i] == indices[i])
+      for (Factors::Axes *axes : {&f.operands[1], isGather ? &f.results[0] : &f.operands[2]})
+        (*axes)[i].factor = i;
+    if (i != axis && x[i] == indices[i])
+      f.operands[0][i].factor = f.results[0][i].factor = i;
+  }
+  return f;
+}
+
+// The axes before the tuples that the operands share, and those of the slices. The tuples of a
+// gather may be cut, too, unless they are compared with each other.
+Factors factorsOfSlices(const OpCall &c) {
+  Factors f = wholeFactors(c);
+  const size_t batch = size_t(c.attrs->getInt("batch_dims")), tuples = c.operands[1].dims.size() - 1,
+               depth = size_t(c.operands[1].dims.back());
+  const bool isGather = c.operands.size() == 2;
+  Factors::Axes &data = f.operands[0], &indices = f.operands[1],
+                &slices = isGather ? f.results[0] : f.operands[2];
+  for (uint32_t i = 0; i < slices.size(); ++i) {
+    const bool isTuple = i >= batch && i < tuples;
+    if (isTuple && (!isGather || c.attrs->getBool("last_only")))
+      continue;
+    slices[i].factor = i;
+    if (i < tuples)
+      indices[i].factor = i;
+    if (!isTuple)
+      data[i < batch ? i : i - tuples + batch + depth].factor = i;
+  }
+  if (!isGather)
+    f.results[0] = data;
+  return f;
+}
+
 // --- Costs and bounds
 
 Cost costGather(const OpCall &c) {
@@ -271,6 +316,7 @@ void registerIndexingOps(OpRegistry &r) {
           .infer = inferGatherElements,
           .vjp = vjpGatherElements,
           .cost = costGather,
+          .factors = factorsOfElements,
           .indexBound = boundElements,
           .examples = {"gather_elements(f64[4, 3], i64[2, 3])",
                        "gather_elements(f64[2, 5, 3], i32[2, 4, 2]) {axis = -2}",
@@ -290,6 +336,7 @@ void registerIndexingOps(OpRegistry &r) {
           .inverseHolds = indicesArePermutation,
           .inverseKeepsBits = true,
           .cost = costGather,
+          .factors = factorsOfSlices,
           .indexBound = boundNd,
           .examples = {"gather_nd(f64[3, 4], i64[5, 2])", "gather_nd(f64[4, 3, 2], i64[2, 3, 1])",
                        "gather_nd(f64[2, 3, 4, 2], i32[2, 5, 2]) {batch_dims = 1}",
@@ -306,6 +353,7 @@ void registerIndexingOps(OpRegistry &r) {
           .vjp = vjpScatterElements,
           .cost = costScatter,
           .inPlace = {{0, 0}},
+          .factors = factorsOfElements,
           .indexBound = boundElements,
           .examples = {"scatter_elements(f64[4, 3], i64[2, 3], f64[2, 3])",
                        "scatter_elements(f64[2, 4, 3], i32[2, 5, 2], f64[2, 5, 2]) {axis = -2}",
@@ -326,6 +374,7 @@ void registerIndexingOps(OpRegistry &r) {
           .vjp = vjpScatterNd,
           .cost = costScatter,
           .inPlace = {{0, 0}},
+          .factors = factorsOfSlices,
           .indexBound = boundNd,
           .examples = {"scatter_nd(f64[4, 3], i64[5, 1], f64[5, 3])",
                        "scatter_nd(f64[3, 4], i64[2, 3, 2], f64[2, 3]) {reduction = add}",

@@ -1,6 +1,7 @@
 // Determinants and inverses of small matrices.
 
 #include "ir/ops/linalg.h"
+#include "ir/factors.h"
 
 namespace isthmus {
 namespace {
@@ -62,6 +63,11 @@ Cost costElimination(const OpCall &c, double flops) {
 Cost costDet(const OpCall &c) { return costElimination(c, 2.0 / 3); }
 Cost costInverse(const OpCall &c) { return costElimination(c, 2); }
 
+// The axes before the matrices.
+Factors factorsOfMatrices(const OpCall &c) {
+  return leadingFactors(c, c.operands[0].dims.size() - 2, {0}, {0});
+}
+
 } // namespace
 
 void registerLinalgOps(OpRegistry &r) {
@@ -72,6 +78,7 @@ void registerLinalgOps(OpRegistry &r) {
           .infer = inferDet,
           .vjp = vjpDet,
           .cost = costDet,
+          .factors = factorsOfMatrices,
           .examples = {"det(f64[3, 3])", "det(f64[2, 2, 2])", "det(f64[1, 1])"}},
          {.name = "logabsdet",
           .doc = "The logarithms of the absolute determinants of the matrices in the last two "
@@ -83,6 +90,7 @@ void registerLinalgOps(OpRegistry &r) {
           .vjp = vjpLogAbsDet,
           .expand = expandLogAbsDet,
           .cost = costDet,
+          .factors = factorsOfMatrices,
           .examples = {"logabsdet(f64[3, 3])", "logabsdet(f64[2, 2, 2])", "logabsdet(f64[1, 1])"}},
          {.name = "inverse",
           .doc = "The inverses of the matrices in the last two axes; NaN for a matrix without an "
@@ -94,6 +102,7 @@ void registerLinalgOps(OpRegistry &r) {
           .inverse = inverseInverse,
           .inverseError = 1e-5,
           .cost = costInverse,
+          .factors = factorsOfMatrices,
           .examples = {"inverse(f64[2, 2])", "inverse(f64[2, 3, 3])"}}});
 }
 

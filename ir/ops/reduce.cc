@@ -161,9 +161,9 @@ ValueList vjpLogSumExp(VjpContext &c) { // g exp(x - y): the softmax
   return {c.b.mul(g, c.b.create("exp", {c.b.sub(c.operand(0), y)}))};
 }
 
-// Operand and result axes of a reduction of operand `x`: those before the first that is reduced,
-// and with `isSum` all that are reduced. (Cut along a later one, a result is summed in another
-// order.) Other operands and results have x's axes or those of the reduction.
+// Operand and result axes of a reduction of operand `x`: those that stay, and with `isSum` those
+// that are reduced. Cut along one behind a reduced axis, a result is summed in another order. Other
+// operands and results have x's axes or those of the reduction.
 Factors factorsOfReduction(const OpCall &c, size_t x, bool isSum) {
   Factors f = wholeFactors(c);
   const Type &from = c.operands[x];
@@ -172,8 +172,10 @@ Factors factorsOfReduction(const OpCall &c, size_t x, bool isSum) {
   for (int64_t i = 0; i < from.rank(); ++i) {
     const bool isGone = isReduced(*c.attrs, from, i);
     isBefore &= !isGone;
-    if (isBefore || (isGone && isSum))
+    if (!isGone || isSum)
       all[i].factor = uint32_t(i);
+    if (!isGone && !isBefore)
+      f.rounding.push_back(uint32_t(i));
     if (!isGone)
       reduced.push_back(all[i]);
     else if (c.attrs->getBool("keepdims"))

@@ -116,6 +116,11 @@ ValueId inverseRecurrence(InverseContext &c, size_t wanted) {
   return b.sub(y, more);
 }
 
+// All axes but the one that is run along.
+Factors factorsOfOthers(const OpCall &c) {
+  return allButFactors(c, {axisFromFront(c.attrs->getInt("axis"), c.results[0].rank())});
+}
+
 } // namespace
 
 void registerScanOps(OpRegistry &r) {
@@ -141,9 +146,7 @@ void registerScanOps(OpRegistry &r) {
     row.vjp = vjp;
     row.inverse = inverse;
     row.inPlace = {{0, 0}};
-    row.factors = [](const OpCall &c) {
-      return allButFactors(c, {axisFromFront(c.attrs->getInt("axis"), c.results[0].rank())});
-    };
+    row.factors = factorsOfOthers;
     for (const char *rest :
          {"(f64[5])", "(f64[2, 3]) {axis = 1}", "(f64[2, 3]) {axis = -2, reverse = true}",
           "(f64[5]) {exclusive = true}",
@@ -166,6 +169,7 @@ void registerScanOps(OpRegistry &r) {
           .vjp = vjpRecurrence,
           .inverse = inverseRecurrence,
           .inPlace = {{0, 0}, {0, 1}},
+          .factors = factorsOfOthers,
           .examples = {"recurrence(f64[5], f64[5])",
                        "recurrence(f64[2, 3], f64[2, 3]) {axis = 1, previous = true}",
                        "recurrence(f64[2, 4], f64[2, 4]) {axis = -1, reverse = true}",

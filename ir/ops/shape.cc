@@ -1,6 +1,7 @@
 // Ops that move elements without computing. Their gradients are ops of this family, so gradients of
 // every order exist.
 
+#include "ir/axis_cut.h"
 #include "ir/factors.h"
 #include "ir/ops/indexing.h"
 #include "ir/ops/signs.h"
@@ -50,31 +51,6 @@ llvm::Expected<TypeList> inferReshape(const InferContext &c) {
 
 ValueList vjpReshape(VjpContext &c) { return {c.b.reshape(c.grad(0), c.type(c.operand(0)).dims)}; }
 ValueId inverseReshape(InverseContext &c, size_t) { return c.b.reshape(c.results[0], c.want.dims); }
-
-// Operand and result axes are matched from the front, in the smallest groups of equal products. The
-// outermost axes of a group, of a and b elements, have a factor of gcd(a, b) units.
-Factors factorsOfReshape(const OpCall &c) {
-  Factors f = wholeFactors(c);
-  const Dims &from = c.operands[0].dims, &to = c.results[0].dims;
-  if (c.results[0].elements() == 0)
-    return f;
-  uint32_t factor = 0;
-  for (size_t i = 0, j = 0; i < from.size() && j < to.size(); ++factor) {
-    if (from[i] == 1 || to[j] == 1) {
-      (from[i] == 1 ? i : j) += 1;
-      continue;
-    }
-    const int64_t units = std::gcd(from[i], to[j]);
-    if (units > 1) {
-      f.operands[0][i] = {factor, from[i] / units};
-      f.results[0][j] = {factor, to[j] / units};
-    }
-    int64_t left = from[i++], right = to[j++];
-    while (left != right)
-      (left < right ? left : right) *= left < right ? from[i++] : to[j++];
-  }
-  return f;
-}
 
 // --- transpose
 
@@ -497,7 +473,7 @@ Factors factorsOfGather(const OpCall &c) {
   return f;
 }
 // Rows are summed over the axes of the indices, in the order of the rows. Cut along an axis inside
-// of another one, they would be added in another order.
+// of another one, they are added in another order.
 Factors factorsOfScatterRows(const OpCall &c) {
   Factors f = wholeFactors(c);
   const Dims &indices = c.operands[0].dims;
@@ -506,11 +482,11 @@ Factors factorsOfScatterRows(const OpCall &c) {
     f.operands[1][i].factor = uint32_t(i);
   const size_t outermost =
       size_t(llvm::find_if(indices, [](int64_t d) { return d != 1; }) - indices.begin());
-  for (size_t i = 0; i < rank; ++i)
-    if (i == outermost)
-      f.operands[0][i].factor = uint32_t(axis + i);
-    else
-      f.operands[1][axis + i] = {};
+  for (size_t i = 0; i < rank; ++i) {
+    f.operands[0][i].factor = uint32_t(axis + i);
+    if (i > outermost)
+      f.rounding.push_back(uint32_t(axis + i));
+  }
   for (size_t i = 0; i < f.results[0].size(); ++i)
     if (i != axis)
       f.results[0][i].factor = uint32_t(i < axis ? i : i + rank - 1);
@@ -672,7 +648,7 @@ std::vector<OpDef> movingRows() {
        .inverse = inverseReshape,
        .inverseKeepsBits = true,
        .sign = signOfOperands,
-       .factors = factorsOfReshape,
+       .cuts = cutsOfReshape,
        .examples = {"reshape(f64[2, 6]) {dims = [3, 4]}", "reshape(f64[2, 3]) {dims = [6]}",
                     "reshape(f64[1, 1]) {dims = []}", "reshape(f64[0, 3]) {dims = [5, 0]}"}},
       {.name = "transpose",

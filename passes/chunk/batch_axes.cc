@@ -1,27 +1,53 @@
 #include "passes/chunk/batch_axes.h"
 
-#include "ir/factors.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/Sequence.h"
-#include "llvm/ADT/SetVector.h"
+#include <algorithm>
 
 namespace isthmus {
 namespace {
 
-using Place = std::pair<ValueId, uint32_t>; // a value and one of its axes
+struct Place { // a value and one of its cuts
+  ValueId value;
+  AxisCut cut;
+
+  bool operator==(const Place &o) const { return value == o.value && cut == o.cut; }
+};
+
+// The places in the order in which they were found, each once.
+class Places {
+public:
+  bool has(Place p) const { return llvm::is_contained(of(p.value), p.cut); }
+  llvm::ArrayRef<AxisCut> of(ValueId v) const {
+    auto it = cuts_.find(v);
+    return it == cuts_.end() ? llvm::ArrayRef<AxisCut>() : it->second;
+  }
+  void add(Place p) {
+    if (has(p))
+      return;
+    cuts_[p.value].push_back(p.cut);
+    all_.push_back(p);
+  }
+  size_t size() const { return all_.size(); }
+  Place operator[](size_t i) const { return all_[i]; }
+
+private:
+  std::vector<Place> all_;
+  llvm::DenseMap<ValueId, llvm::SmallVector<AxisCut, 1>> cuts_;
+};
 
 class Axes {
 public:
-  explicit Axes(const Graph &g) : g_(g), uses_(g), factors_(g.numNodes()) {}
+  explicit Axes(const Graph &g) : g_(g), uses_(g) {}
 
-  std::vector<std::optional<uint32_t>> run() {
+  std::vector<std::optional<AxisCut>> run() {
     for (int64_t least : {2, 1}) // a single row is mostly of all examples
       for (const Input &i : g_.inputs())
         if (i.kind == InputKind::Input && sizeOf(i) >= least && examples_ == 0) {
-          reached_ = sharing({i.value, 0});
+          reached_ = sharing({i.value, {}});
           examples_ = sizeOf(i);
         }
-    std::vector<std::optional<uint32_t>> out;
+    std::vector<std::optional<AxisCut>> out;
     for (const Input &i : g_.inputs())
       out.push_back(i.kind == InputKind::Input ? axisOf(i) : std::nullopt);
     return out;
@@ -33,83 +59,73 @@ private:
     return dims.empty() ? 0 : dims[0];
   }
 
-  std::optional<uint32_t> axisOf(const Input &i) {
-    for (uint32_t axis = 0; axis < g_.type(i.value).dims.size(); ++axis)
-      if (reached_.count({i.value, axis}))
-        return axis;
+  std::optional<AxisCut> axisOf(const Input &i) {
+    if (const auto found = reached_.of(i.value); !found.empty())
+      return *std::min_element(found.begin(), found.end(), [](AxisCut a, AxisCut b) {
+        return std::pair(a.axis, a.outer) < std::pair(b.axis, b.outer);
+      });
     const int64_t size = sizeOf(i);
-    if (examples_ == 0 || size == 0 || size % examples_ != 0 || isOther(sharing({i.value, 0})))
+    if (examples_ == 0 || size == 0 || size % examples_ != 0 || isOther(sharing({i.value, {}})))
       return std::nullopt;
-    return 0;
+    return AxisCut();
   }
 
   // Whether an axis that all these places share counts something else.
-  bool isOther(const llvm::SetVector<Place> &places) const {
+  bool isOther(const Places &places) const {
     return llvm::any_of(g_.inputs(), [&](const Input &i) {
-      const uint32_t rank = uint32_t(g_.type(i.value).dims.size());
-      auto has = [&](const llvm::SetVector<Place> &in, uint32_t axis) {
-        return in.count({i.value, axis}) > 0;
-      };
-      auto isIn = [&](const llvm::SetVector<Place> &in) {
-        return llvm::any_of(llvm::seq(0u, rank), [&](uint32_t axis) { return has(in, axis); });
-      };
-      return isIn(places) && (i.kind != InputKind::Input || isIn(reached_));
+      return !places.of(i.value).empty() &&
+             (i.kind != InputKind::Input || !reached_.of(i.value).empty());
     });
   }
 
-  // The places whose axis is that of `first`, by the factors of all nodes between them. A node that
-  // needs the whole of the axis keeps it where a result has its operand's sizes.
-  llvm::SetVector<Place> sharing(Place first) {
-    llvm::SetVector<Place> found;
-    found.insert(first);
+  // The places that are cut where `first` is, by all nodes between them. A node that needs the whole
+  // of the axis keeps it where a result has its operand's sizes.
+  Places sharing(Place first) {
+    Places found;
+    found.add(first);
     for (size_t i = 0; i < found.size(); ++i) {
-      const ValueId v = found[i].first;
-      if (const NodeId def = g_.value(v).def; def && !Graph::isReplaced(def))
-        addFrom(def, found[i], found);
-      for (NodeId reader : uses_.of(v))
-        addFrom(reader, found[i], found);
+      const Place from = found[i];
+      if (const NodeId def = g_.value(from.value).def; def && !Graph::isReplaced(def))
+        addFrom(def, from, found);
+      for (NodeId reader : uses_.of(from.value))
+        addFrom(reader, from, found);
     }
     return found;
   }
 
-  void addFrom(NodeId id, Place from, llvm::SetVector<Place> &found) {
+  void addFrom(NodeId id, Place from, Places &found) {
     const Node &n = g_.node(id);
     if (n.isStandIn())
       return;
-    std::optional<Factors> &f = factors_[id.index];
-    if (!f)
-      f = factorsOf(g_.call(id));
-    forEach(n, *f, [&](ValueId v, const Factors::Axes &axes) {
-      if (v != from.first)
+    const OpCall call = g_.call(id);
+    forEach(n, [&](ValueId v, CallPlace place) {
+      if (v != from.value)
         return;
-      const uint32_t factor = axes[from.second].factor;
-      forEach(n, *f, [&](ValueId other, const Factors::Axes &its) {
-        if (factor == Factors::kWhole) {
-          if (g_.type(other).dims == g_.type(v).dims)
-            found.insert({other, from.second});
-        } else if (const auto axis = Factors::axisOf(its, factor)) {
-          found.insert({other, uint32_t(*axis)});
-        }
+      const std::optional<CallCuts> cuts = cutsOf(call, place, from.cut);
+      forEach(n, [&](ValueId other, CallPlace its) {
+        if (!cuts && g_.type(other).dims == g_.type(v).dims)
+          found.add({other, from.cut});
+        else if (const CallCuts::Of *of = cuts ? cuts->at(its) : nullptr)
+          found.add({other, of->cut});
       });
     });
   }
 
-  template <typename F> static void forEach(const Node &n, const Factors &f, F use) {
+  template <typename F> static void forEach(const Node &n, F use) {
     for (size_t i = 0; i < n.operands.size(); ++i)
-      use(n.operands[i], f.operands[i]);
+      use(n.operands[i], CallPlace{CallPlace::Operand, i});
     for (uint32_t r = 0; r < n.numResults; ++r)
-      use(n.result(r), f.results[r]);
+      use(n.result(r), CallPlace{CallPlace::Result, r});
   }
 
   const Graph &g_;
   const Uses uses_;
-  std::vector<std::optional<Factors>> factors_; // by node, as far as asked for
-  llvm::SetVector<Place> reached_;              // from the first input
-  int64_t examples_ = 0;                        // of the first input
+  Places reached_;       // from the first input
+  int64_t examples_ = 0; // of the first input
 };
 
 } // namespace
 
-std::vector<std::optional<uint32_t>> batchAxes(const Graph &g) { return Axes(g).run(); }
+std::vector<std::optional<AxisCut>> batchAxes(const Graph &g) { return Axes(g).run(); }
 
 } // namespace isthmus

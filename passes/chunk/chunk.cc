@@ -131,20 +131,21 @@ private:
   struct Range {
     int64_t start, size;
   };
-  // Chunk k of an axis of `length` elements.
+  // Chunk k of a cut of `length` elements.
   Range rangeOf(int64_t k, int64_t length) const {
     const int64_t block = length / region_.units, from = beginOfPart(region_.units, chunks_, k),
                   to = beginOfPart(region_.units, chunks_, k + 1);
     return {from * block, (to - from) * block};
   }
   Range rangeOf(int64_t k, ValueId v) const {
-    const int64_t length = g_.type(v).dims[region_.axes.lookup(v)];
+    const int64_t length = cutOf(v).innerOf(g_.type(v));
     if (region_.isPerChunk.count(v))
       return {k * (length / chunks_), length / chunks_};
     return rangeOf(k, length);
   }
 
-  bool isCut(ValueId v) const { return region_.axes.count(v) > 0; }
+  bool isCut(ValueId v) const { return region_.cuts.count(v) > 0; }
+  AxisCut cutOf(ValueId v) const { return region_.cuts.find(v)->second; }
   bool isMade(ValueId v) const {
     const NodeId def = g_.value(v).def;
     return def && region_.has(def);
@@ -163,8 +164,8 @@ private:
     Attrs attrs = n.attrs;
     if (isCut(n.firstResult)) {
       const Range range = rangeOf(k, n.firstResult);
-      attrs =
-          attrsOfChunk(g_.call(id), region_.axes.lookup(n.firstResult), range.start, range.size);
+      const AxisCut cut = cutOf(n.firstResult);
+      attrs = attrsOfChunk(g_.call(id), cut.axis, range.start, cut.outer * range.size);
     }
     const bool isInF32 = goesOnInF32(id);
     if (isInF32 && number_ == 0)
@@ -223,15 +224,20 @@ private:
     chunksOf_[v].push_back(made);
     if (!readWhole_.test(v.index))
       return;
-    const int64_t axis = region_.axes.lookup(v);
+    const AxisCut cut = cutOf(v);
+    const bool isSplit = cut.outer > 1;
     ValueList operands{made};
+    if (isSplit)
+      operands[0] = reshaped(b, made, splitDims(r_.to().type(made), cut), v, k);
     if (number_ > 0)
       operands.push_back(r_.map(v));
     r_.setMap(v, helper(b, "write_part", operands,
-                        {{"axis", axis},
+                        {{"axis", int64_t(cut.axis) + isSplit},
                          {"start", rangeOf(k, v).start},
-                         {"size", g_.type(v).dims[size_t(axis)]}},
+                         {"size", cut.innerOf(g_.type(v))}},
                         v, k));
+    if (isSplit && isLast())
+      r_.setMap(v, reshaped(b, r_.map(v), g_.type(v).dims, v, k));
   }
 
   // The sum in f32 of no chunk.
@@ -252,7 +258,10 @@ private:
                       helper(b, "shorten", {sum}, {{"type", dtypeName(type.dtype).str()}}, v, k),
                   part = helper(b, "part", {front}, {{"start", int64_t(0)}, {"size", int64_t(1)}},
                                 v, k);
-    return helper(b, "reshape", {part}, {{"dims", Ints(type.dims.begin(), type.dims.end())}}, v, k);
+    return reshaped(b, part, type.dims, v, k);
+  }
+  ValueId reshaped(Builder &b, ValueId x, const Dims &dims, ValueId v, int64_t k) {
+    return helper(b, "reshape", {x}, {{"dims", Ints(dims.begin(), dims.end())}}, v, k);
   }
   ValueId castTo(Builder &b, DType type, ValueId x, ValueId v, int64_t k) {
     return helper(b, "cast", {x}, {{"type", dtypeName(type).str()}}, v, k);
@@ -270,29 +279,41 @@ private:
     ValueId &made = parts_[{v.index, device}];
     if (made)
       return made;
-    const int64_t axis = region_.axes.lookup(v);
-    const Range range = rangeOf(k, v);
-    const Type &type = g_.type(v);
-    const int64_t step = type.bytes() / type.dims[size_t(axis)];
-    const bool liesThere = range.start * step % kAlignment == 0 &&
-                           llvm::all_of(llvm::makeArrayRef(type.dims).take_front(size_t(axis)),
-                                        [](int64_t d) { return d == 1; });
     const NodeId def = g_.value(v).def;
     Builder b(r_.to(), def ? g_.node(def).phase : Phase::Forward);
     b.device = device;
+    const AxisCut cut = cutOf(v);
+    if (cut.outer == 1)
+      return made = partAlong(b, r_.map(v), cut.axis, v, k);
+    ValueId &split = splits_[{v.index, device}];
+    if (!split)
+      split = reshaped(b, r_.map(v), splitDims(g_.type(v), cut), v, k);
+    const ValueId part = partAlong(b, split, cut.axis + 1, v, k);
+    Dims dims = g_.type(v).dims;
+    dims[cut.axis] = cut.outer * rangeOf(k, v).size;
+    return made = reshaped(b, part, dims, v, k);
+  }
+  // Chunk k of `v`, taken from `whole`, along an axis of it.
+  ValueId partAlong(Builder &b, ValueId whole, uint32_t axis, ValueId v, int64_t k) {
+    const Range range = rangeOf(k, v);
+    const Type &type = r_.to().type(whole);
+    const int64_t step = type.bytes() / type.dims[axis];
+    const bool liesThere = range.start * step % kAlignment == 0 &&
+                           llvm::all_of(llvm::makeArrayRef(type.dims).take_front(axis),
+                                        [](int64_t d) { return d == 1; });
     Attrs attrs;
     if (liesThere) {
-      attrs = {{"axis", axis}, {"start", range.start}, {"size", range.size}};
+      attrs = {{"axis", int64_t(axis)}, {"start", range.start}, {"size", range.size}};
     } else {
       Ints starts(type.dims.size(), 0), limits(type.dims.begin(), type.dims.end());
-      starts[size_t(axis)] = range.start;
-      limits[size_t(axis)] = range.start + range.size;
+      starts[axis] = range.start;
+      limits[axis] = range.start + range.size;
       attrs = {{"starts", starts}, {"limits", limits}};
     }
     const NodeId id =
-        b.createNode(liesThere ? "part" : "slice", {r_.map(v)}, std::move(attrs), chunkName(v, k));
+        b.createNode(liesThere ? "part" : "slice", {whole}, std::move(attrs), chunkName(v, k));
     mark(id, v, k);
-    return made = r_.to().node(id).firstResult;
+    return r_.to().node(id).firstResult;
   }
 
   void findReadWhole() {
@@ -382,6 +403,8 @@ private:
   llvm::DenseMap<ValueId, std::vector<ValueId>> chunksOf_;
   // Of the chunk that is emitted, by value and device.
   std::map<std::pair<uint32_t, std::string>, ValueId> parts_;
+  // Of values that are cut inside of an outer part, with that part as an axis, by value and device.
+  std::map<std::pair<uint32_t, std::string>, ValueId> splits_;
   llvm::BitVector readWhole_;      // by value: outside of the region
   std::vector<ValueId> originals_; // by value: the new graph's, replaced ones included
   std::vector<Marked> marked_;
@@ -400,7 +423,7 @@ int64_t bytesOfShortSums(const Graph &g, const ChunkRegion &region) {
   for (NodeId id : region.nodes)
     for (uint32_t r = 0; r < g.node(id).numResults; ++r)
       if (const ValueId v = g.node(id).result(r);
-          !region.axes.count(v) && dtypeBytes(g.type(v).dtype) == 2)
+          !region.cuts.count(v) && dtypeBytes(g.type(v).dtype) == 2)
         bytes += g.type(v).bytes();
   return bytes;
 }

@@ -1,6 +1,5 @@
 #include "passes/chunk/region.h"
 
-#include "ir/factors.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include <numeric>
@@ -17,23 +16,23 @@ public:
       isKept_[g.loss] = true;
   }
 
-  std::optional<ChunkRegion> from(ValueId v, uint32_t axis) {
-    now_.axes[v] = axis;
+  std::optional<ChunkRegion> from(ValueId v, AxisCut cut) {
+    now_.cuts[v] = cut;
     leastBytes_ = int64_t(double(g_.type(v).bytes()) * o_.leastShare);
     if (!takeIn(v))
       return std::nullopt;
     for (size_t i = 0; i < open_.size(); ++i) { // it grows
       const ValueId next = open_[i];
       newNodes_.clear();
-      newAxes_.clear();
+      newCuts_.clear();
       const int64_t units = now_.units;
       const size_t numOpen = open_.size();
       if (takeIn(next))
         continue;
       for (NodeId n : newNodes_) // it stays whole, at the border
         now_.nodes.erase(n);
-      for (ValueId cut : newAxes_) {
-        now_.axes.erase(cut);
+      for (ValueId cut : newCuts_) {
+        now_.cuts.erase(cut);
         now_.isPerChunk.erase(cut);
       }
       now_.units = units;
@@ -46,7 +45,7 @@ public:
 private:
   struct Region {
     llvm::DenseMap<NodeId, char> nodes;
-    llvm::DenseMap<ValueId, uint32_t> axes;
+    llvm::DenseMap<ValueId, AxisCut> cuts;
     llvm::DenseMap<ValueId, char> isPerChunk;
     int64_t units = 0;
   };
@@ -63,7 +62,7 @@ private:
 
   bool mayTake(const Node &n) const {
     return n.op->effect != Effect::Ordered && !n.op->runsOnce && !n.isStandIn() &&
-           n.phase != Phase::Update && !n.operands.empty() && now_.nodes.size() < o_.mostNodes;
+           n.phase != Phase::Update && now_.nodes.size() < o_.mostNodes;
   }
 
   // Takes a node of which one operand or result is cut.
@@ -73,87 +72,76 @@ private:
     const Node &n = g_.node(id);
     if (!mayTake(n))
       return false;
-    const OpCall call = g_.call(id);
-    const Factors f = factorsOf(call);
-    const std::optional<uint32_t> factor = factorThatIsCut(n, f);
-    if (!factor)
-      return false;
-    if (roundsSmallSum(n, f, *factor))
+    const std::optional<CallCuts> cuts = cutsOfNode(id);
+    if (!cuts || roundsSmallSum(n, *cuts))
       return false;
     now_.nodes[id] = true;
     newNodes_.push_back(id);
     for (size_t i = 0; i < n.operands.size(); ++i)
-      if (!cut(n.operands[i], f.operands[i], *factor, /*isResult=*/false))
+      if (!cut(n.operands[i], cuts->operands[i], /*isResult=*/false))
         return false;
     for (uint32_t r = 0; r < n.numResults; ++r)
-      if (!cut(n.result(r), f.results[r], *factor, /*isResult=*/true))
+      if (!cut(n.result(r), cuts->results[r], /*isResult=*/true))
         return false;
-    noteParted(n, f, *factor);
+    noteParted(n, *cuts);
     return true;
   }
 
   // The length of the axis that a node divides into uneven parts.
-  void noteParted(const Node &n, const Factors &f, uint32_t factor) {
-    auto isOfParts = [&](const Factors::Axes &axes) {
-      const auto axis = Factors::axisOf(axes, factor);
-      return axis && axes[*axis].isOfParts;
-    };
-    if (!llvm::any_of(f.results, isOfParts))
+  void noteParted(const Node &n, const CallCuts &cuts) {
+    if (llvm::none_of(cuts.results, [](const auto &r) { return r && r->isOfParts; }))
       return;
     for (size_t i = 0; i < n.operands.size(); ++i)
-      if (const auto axis = Factors::axisOf(f.operands[i], factor);
-          axis && !isOfParts(f.operands[i]))
-        parted_.push_back(g_.type(n.operands[i]).dims[*axis]);
+      if (const auto &of = cuts.operands[i]; of && !of->isOfParts)
+        parted_.push_back(g_.type(n.operands[i]).dims[of->cut.axis]);
   }
 
   // Whether the node is a sum that chunks would round, of values that may as well be whole.
-  bool roundsSmallSum(const Node &n, const Factors &f, uint32_t factor) const {
+  bool roundsSmallSum(const Node &n, const CallCuts &cuts) const {
     const bool isSum =
-        llvm::any_of(llvm::seq(0u, n.numResults), [&](uint32_t r) { return f.isSum(r, factor); });
-    return isSum && n.op->accumulation.op.empty() &&
+        llvm::any_of(llvm::seq(0u, n.numResults), [&](uint32_t r) { return cuts.isSum(r); });
+    return isSum && (n.op->accumulation.op.empty() || !cuts.keepsBits) &&
            llvm::all_of(n.operands, [&](ValueId v) { return g_.type(v).bytes() < o_.leastSummed; });
   }
 
-  std::optional<uint32_t> factorThatIsCut(const Node &n, const Factors &f) const {
-    auto at = [&](ValueId v, const Factors::Axes &axes) -> std::optional<uint32_t> {
-      auto it = now_.axes.find(v);
-      if (it == now_.axes.end())
-        return std::nullopt;
-      const uint32_t factor = axes[it->second].factor;
-      return factor == Factors::kWhole ? std::nullopt : std::optional<uint32_t>(factor);
+  // How the node is cut as a value of it is cut; none if no value is, or none may be.
+  std::optional<CallCuts> cutsOfNode(NodeId id) const {
+    const Node &n = g_.node(id);
+    const OpCall call = g_.call(id);
+    auto from = [&](ValueId v, CallPlace place) -> std::optional<CallCuts> {
+      auto it = now_.cuts.find(v);
+      return it == now_.cuts.end() ? std::nullopt : cutsOf(call, place, it->second);
     };
     for (size_t i = 0; i < n.operands.size(); ++i)
-      if (auto factor = at(n.operands[i], f.operands[i]))
-        return factor;
+      if (auto cuts = from(n.operands[i], {CallPlace::Operand, i}))
+        return cuts;
     for (uint32_t r = 0; r < n.numResults; ++r)
-      if (auto factor = at(n.result(r), f.results[r]))
-        return factor;
+      if (auto cuts = from(n.result(r), {CallPlace::Result, r}))
+        return cuts;
     return std::nullopt;
   }
 
-  // Cuts a value where it has the factor. A value that is cut elsewhere in another way, or that the
-  // node needs whole although the region makes it in chunks, is a contradiction.
-  bool cut(ValueId v, const Factors::Axes &axes, uint32_t factor, bool isResult) {
-    const std::optional<size_t> axis = Factors::axisOf(axes, factor);
-    auto it = now_.axes.find(v);
-    if (!axis)
-      return isResult ? isFloat(g_.type(v).dtype) : it == now_.axes.end();
-    if (it != now_.axes.end() && it->second != *axis)
+  // Cuts a value as a node wants it. A value that is cut elsewhere in another way, or that the node
+  // needs whole although the region makes it in chunks, is a contradiction.
+  bool cut(ValueId v, const std::optional<CallCuts::Of> &wanted, bool isResult) {
+    auto it = now_.cuts.find(v);
+    if (!wanted)
+      return isResult ? isFloat(g_.type(v).dtype) : it == now_.cuts.end();
+    if (it != now_.cuts.end() && it->second != wanted->cut)
       return false;
-    if (it == now_.axes.end()) {
-      now_.axes[v] = uint32_t(*axis);
-      newAxes_.push_back(v);
+    if (it == now_.cuts.end()) {
+      now_.cuts[v] = wanted->cut;
+      newCuts_.push_back(v);
       if (g_.type(v).bytes() >= leastBytes_ && g_.value(v).def)
         open_.push_back(v);
     }
-    const int64_t units = g_.type(v).dims[*axis] / axes[*axis].block;
-    if (axes[*axis].isOfParts && units != o_.unevenParts)
+    if (wanted->isOfParts && wanted->places != o_.unevenParts)
       return false;
-    if (units == o_.unevenParts && units > 0) {
+    if (wanted->places == o_.unevenParts && wanted->places > 0) {
       now_.isPerChunk[v] = true;
       return true;
     }
-    now_.units = std::gcd(now_.units, units);
+    now_.units = std::gcd(now_.units, wanted->places);
     return now_.units > 1;
   }
 
@@ -169,41 +157,37 @@ private:
         if (!readersAre(g_.node(id).result(r)))
           return false;
     }
-    return llvm::all_of(newAxes_, [&](ValueId v) {
+    return llvm::all_of(newCuts_, [&](ValueId v) {
       const NodeId def = g_.value(v).def;
       return (!def || isConsistent(def)) && readersAre(v);
     });
   }
 
   // Whether the node, if it is of the region, reads values that the region makes as it makes them:
-  // cut along one axis, and no sum, which is not complete before the last chunk.
+  // cut in one way, and no sum, which is not complete before the last chunk.
   bool isConsistent(NodeId id) const {
     if (!now_.nodes.count(id))
       return true;
     const Node &n = g_.node(id);
-    const Factors f = factorsOf(g_.call(id));
-    const std::optional<uint32_t> factor = factorThatIsCut(n, f);
+    const std::optional<CallCuts> cuts = cutsOfNode(id);
+    auto isAsWanted = [&](ValueId v, const std::optional<CallCuts::Of> &wanted) {
+      auto it = now_.cuts.find(v);
+      return it == now_.cuts.end() ? !wanted : wanted && wanted->cut == it->second;
+    };
     for (size_t i = 0; i < n.operands.size(); ++i) {
       const ValueId v = n.operands[i];
       const NodeId def = g_.value(v).def;
-      auto it = now_.axes.find(v);
-      const bool isMade = def && now_.nodes.count(def), isCut = it != now_.axes.end();
-      const std::optional<size_t> axis = Factors::axisOf(f.operands[i], *factor);
-      if ((isMade && !isCut) || (isCut && axis != std::optional<size_t>(it->second)))
+      const bool isMade = def && now_.nodes.count(def), isCut = now_.cuts.count(v) > 0;
+      if ((isMade && !isCut) || (isCut && !isAsWanted(v, cuts->operands[i])))
         return false;
     }
-    for (uint32_t r = 0; r < n.numResults; ++r) {
-      auto it = now_.axes.find(n.result(r));
-      const std::optional<size_t> axis = Factors::axisOf(f.results[r], *factor);
-      if (it == now_.axes.end() ? axis.has_value() : axis != std::optional<size_t>(it->second))
-        return false;
-    }
-    return true;
+    return llvm::all_of(llvm::seq(0u, n.numResults),
+                        [&](uint32_t r) { return isAsWanted(n.result(r), cuts->results[r]); });
   }
 
   ChunkRegion finish() const {
     ChunkRegion region;
-    region.axes = now_.axes;
+    region.cuts = now_.cuts;
     region.isPerChunk = now_.isPerChunk;
     region.parted = parted_;
     region.isIn = now_.nodes;
@@ -221,7 +205,7 @@ private:
   std::vector<ValueId> open_; // cut values that are large; those before the current one are done
   // Since the last value was taken in.
   std::vector<NodeId> newNodes_;
-  std::vector<ValueId> newAxes_;
+  std::vector<ValueId> newCuts_;
   llvm::DenseMap<ValueId, bool> isKept_;
   std::vector<int64_t> parted_;
   int64_t leastBytes_ = 0;
@@ -229,9 +213,9 @@ private:
 
 } // namespace
 
-std::optional<ChunkRegion> growRegion(const Graph &g, const Uses &uses, ValueId v, uint32_t axis,
+std::optional<ChunkRegion> growRegion(const Graph &g, const Uses &uses, ValueId v, AxisCut cut,
                                       const RegionOptions &o) {
-  return Growth(g, uses, o).from(v, axis);
+  return Growth(g, uses, o).from(v, cut);
 }
 
 } // namespace isthmus

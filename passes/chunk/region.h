@@ -1,11 +1,12 @@
 // A region of a graph that may run chunk by chunk along one axis, so that its inner values never
 // exist whole.
 //
-// It grows from one value, along the factors of the nodes that make and read it (ir/factors.h).
+// It grows from one value, as the nodes that make and read it are cut with it (ir/axis_cut.h).
 // Values that are small beside that value stay whole at the region's border: operands are cut
 // there, results put together, and sums over the axis added up.
 #pragma once
 
+#include "ir/axis_cut.h"
 #include "ir/graph.h"
 #include "llvm/ADT/DenseMap.h"
 #include <optional>
@@ -14,12 +15,12 @@ namespace isthmus {
 
 struct ChunkRegion {
   std::vector<NodeId> nodes; // in order
-  // The axis along which each value is cut that the nodes read or make in chunks. Values that they
-  // read and that are not here are read whole; results that are not here are sums over the axis.
-  llvm::DenseMap<ValueId, uint32_t> axes;
-  int64_t units = 0; // the number of places, less one, at which all of these axes may be cut
+  // How each value is cut that the nodes read or make in chunks. Values that they read and that are
+  // not here are read whole; results that are not here are sums over the chunks.
+  llvm::DenseMap<ValueId, AxisCut> cuts;
+  int64_t units = 0; // the equal shares of all of these cuts; a chunk is some of them
   // Values with an element along their axis for each chunk, such as the statistics of uneven parts
-  // of a batch (Factors::Axis::isOfParts). If there are any, there is one number of chunks.
+  // of a batch (CallCuts::Of::isOfParts). If there are any, there is one number of chunks.
   llvm::DenseMap<ValueId, char> isPerChunk;
   std::vector<int64_t>
       parted; // the lengths of the axes that such parts divide: chunks are these parts
@@ -39,9 +40,9 @@ struct RegionOptions {
   int64_t unevenParts = 0;
 };
 
-// The region that grows from `v`, a result of a node, along its axis `axis`: `v` does not exist
-// whole. None if there is none.
-std::optional<ChunkRegion> growRegion(const Graph &g, const Uses &uses, ValueId v, uint32_t axis,
+// The region that grows from `v`, a result of a node, cut like this: `v` does not exist whole. None
+// if there is none.
+std::optional<ChunkRegion> growRegion(const Graph &g, const Uses &uses, ValueId v, AxisCut cut,
                                       const RegionOptions &o = {});
 
 } // namespace isthmus

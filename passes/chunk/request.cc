@@ -1,6 +1,5 @@
 #include "passes/chunk/request.h"
 
-#include "ir/factors.h"
 #include "ir/parts.h"
 #include "ir/spelling.h"
 #include "passes/chunk/batch_axes.h"
@@ -58,7 +57,7 @@ static llvm::Expected<Graph> withRequest(const Graph &g, const ChunkRequest &r) 
   const Type &type = g.type(v);
   if (r.axis >= type.dims.size())
     return makeError("{0} is {1}: it has no axis {2} to cut", name, type.str(), r.axis);
-  const auto region = growRegion(g, Uses(g), v, r.axis);
+  const auto region = growRegion(g, Uses(g), v, {r.axis});
   if (!region)
     return makeError("{0} cannot be cut along axis {1}: a node that makes or reads it needs all of "
                      "that axis, or it is an output; `isthmus ops` tells the factors of each op",
@@ -84,7 +83,7 @@ int64_t examplesOf(const Graph &g) {
   const auto axes = batchAxes(g);
   for (size_t i = 0; i < axes.size(); ++i)
     if (axes[i])
-      examples = std::gcd(examples, g.type(g.inputs()[i].value).dims[*axes[i]]);
+      examples = std::gcd(examples, axes[i]->innerOf(g.type(g.inputs()[i].value)));
   return examples;
 }
 
@@ -94,7 +93,7 @@ static std::string axesText(const Graph &g) {
   const auto axes = batchAxes(g);
   for (size_t i = 0; i < axes.size(); ++i)
     if (axes[i])
-      text += (text.empty() ? " (axis " : ", axis ") + std::to_string(*axes[i]) + " of " +
+      text += (text.empty() ? " (axis " : ", axis ") + std::to_string(axes[i]->axis) + " of " +
               valueText(g.valueName(g.inputs()[i].value));
   return text.empty() ? text : text + ")";
 }
@@ -109,48 +108,44 @@ static llvm::Expected<int64_t> batchOf(const Graph &g, int64_t number) {
   return batch;
 }
 
-// By value: the axis of the examples, as it follows by factors from those of the inputs. A node
-// that needs the whole batch, such as a norm, keeps the axis where a result has its operand's
-// sizes. None for values that depend on no example, or have none.
-static std::vector<std::optional<uint32_t>>
-axesOfExamples(const Graph &g, llvm::ArrayRef<std::optional<uint32_t>> ofInputs) {
-  std::vector<std::optional<uint32_t>> axes(g.numValues());
+// By value: how it is cut between examples, as it follows from the inputs. A node that needs the
+// whole batch, such as a norm, keeps the axis where a result has its operand's sizes. None for values
+// that depend on no example, or have none.
+static std::vector<std::optional<AxisCut>>
+cutsOfExamples(const Graph &g, llvm::ArrayRef<std::optional<AxisCut>> ofInputs) {
+  std::vector<std::optional<AxisCut>> cuts(g.numValues());
   for (size_t i = 0; i < ofInputs.size(); ++i)
-    axes[g.inputs()[i].value.index] = ofInputs[i];
+    cuts[g.inputs()[i].value.index] = ofInputs[i];
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
     if (n.isStandIn())
       continue;
-    const Factors f = factorsOf(g.call(NodeId(i)));
-    for (size_t k = 0; k < n.operands.size(); ++k) {
-      const std::optional<uint32_t> axis = axes[n.operands[k].index];
-      if (!axis)
-        continue;
-      const uint32_t factor = f.operands[k][*axis].factor;
-      for (uint32_t r = 0; r < n.numResults; ++r)
-        if (factor == Factors::kWhole) {
-          if (g.type(n.result(r)).dims == g.type(n.operands[k]).dims)
-            axes[n.result(r).index] = axis;
-        } else if (const auto at = Factors::axisOf(f.results[r], factor)) {
-          axes[n.result(r).index] = uint32_t(*at);
-        }
-      break;
-    }
+    const auto first =
+        llvm::find_if(n.operands, [&](ValueId v) { return cuts[v.index].has_value(); });
+    if (first == n.operands.end())
+      continue;
+    const AxisCut cut = *cuts[first->index];
+    const auto ofCall =
+        cutsOf(g.call(NodeId(i)), {CallPlace::Operand, size_t(first - n.operands.begin())}, cut);
+    for (uint32_t r = 0; r < n.numResults; ++r)
+      if (ofCall && ofCall->results[r])
+        cuts[n.result(r).index] = ofCall->results[r]->cut;
+      else if (!ofCall && g.type(n.result(r)).dims == g.type(*first).dims)
+        cuts[n.result(r).index] = cut;
   }
-  return axes;
+  return cuts;
 }
 
 // Names the first node that needs all examples at once.
 static llvm::Error nothingIsCut(const Graph &g, int64_t number) {
-  const std::vector<std::optional<uint32_t>> axes = axesOfExamples(g, batchAxes(g));
+  const std::vector<std::optional<AxisCut>> cuts = cutsOfExamples(g, batchAxes(g));
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
     if (n.isStandIn() || n.op->is(kView))
       continue;
-    const Factors f = factorsOf(g.call(NodeId(i)));
     for (size_t k = 0; k < n.operands.size(); ++k)
-      if (const auto axis = axes[n.operands[k].index];
-          axis && f.operands[k][*axis].factor == Factors::kWhole)
+      if (const auto &cut = cuts[n.operands[k].index];
+          cut && !cutsOf(g.call(NodeId(i)), {CallPlace::Operand, k}, *cut))
         return locate(makeError("the step cannot run in {0} micro-batches: '{1}' ({2}) needs the "
                                 "whole batch, and no other node can run on a part of it",
                                 number, g.nodeName(NodeId(i)), n.op->name),
@@ -182,15 +177,16 @@ llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number,
   all.unevenParts = *batch % number == 0 ? 0 : number;
   llvm::StringSet<> tried;
   const auto ofInputs = batchAxes(given); // those of chunked graphs, whose inputs are the same
-  std::vector<std::optional<uint32_t>> axes = axesOfExamples(g, ofInputs);
+  std::vector<std::optional<AxisCut>> cuts = cutsOfExamples(g, ofInputs);
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
     const ValueId v = n.firstResult;
-    const std::optional<uint32_t> axis = axes[v.index];
-    if (n.isStandIn() || !axis || g.type(v).dims[*axis] == 0 ||
-        g.type(v).dims[*axis] % *batch != 0 || !tried.insert(g.valueName(v)).second)
+    const std::optional<AxisCut> cut = cuts[v.index];
+    const int64_t examples = cut ? cut->innerOf(g.type(v)) : 0;
+    if (n.isStandIn() || examples == 0 || examples % *batch != 0 ||
+        !tried.insert(g.valueName(v)).second)
       continue;
-    auto region = growRegion(g, Uses(g), v, *axis, all);
+    auto region = growRegion(g, Uses(g), v, *cut, all);
     if (!region)
       continue;
     region->units = std::gcd(region->units, *batch); // whole examples
@@ -200,7 +196,7 @@ llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number,
       continue;
     g = chunked(g, *region, number, only);
     isCut = true;
-    axes = axesOfExamples(g, ofInputs);
+    cuts = cutsOfExamples(g, ofInputs);
     i = uint32_t(-1); // other nodes have other places now
   }
   if (!isCut)

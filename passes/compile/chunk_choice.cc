@@ -115,9 +115,9 @@ private:
       for (uint32_t axis = 0; axis < uint32_t(graph_.type(v).rank()); ++axis) {
         if (graph_.type(v).dims[axis] < 2)
           continue;
-        std::optional<ChunkRegion> region = growRegion(graph_, uses, v, axis);
+        std::optional<ChunkRegion> region = growRegion(graph_, uses, v, {axis});
         if (region && region->units > 1 && llvm::none_of(found, [&](const ChunkRegion &other) {
-              return other.nodes == region->nodes && other.axes.lookup(v) == axis;
+              return other.nodes == region->nodes && other.cuts.lookup(v) == AxisCut{axis};
             }))
           found.push_back(std::move(*region));
       }

@@ -28,7 +28,7 @@ std::vector<ChunkRegion> regionsOf(const Graph &g, uint64_t seed) {
   for (uint32_t i = 0; i < g.numNodes(); ++i)
     for (uint32_t r = 0; r < g.node(NodeId(i)).numResults; ++r)
       for (uint32_t axis = 0; axis < g.type(g.node(NodeId(i)).result(r)).dims.size(); ++axis)
-        if (auto region = growRegion(g, uses, g.node(NodeId(i)).result(r), axis, o))
+        if (auto region = growRegion(g, uses, g.node(NodeId(i)).result(r), {axis}, o))
           found.push_back(std::move(*region));
   return found;
 }

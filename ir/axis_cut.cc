@@ -1,0 +1,112 @@
+#include "ir/axis_cut.h"
+
+#include "ir/factors.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
+#include <numeric>
+
+namespace isthmus {
+namespace {
+
+int64_t product(llvm::ArrayRef<int64_t> dims) {
+  int64_t n = 1;
+  for (int64_t d : dims)
+    n *= d;
+  return n;
+}
+
+const Type &typeAt(const OpCall &call, CallPlace p) {
+  return p.kind == CallPlace::Operand ? call.operands[p.index] : call.results[p.index];
+}
+
+// Whether chunks along the factor must be of neighbours: some axis has an element for each part of
+// it, or an attribute tells where in the whole a chunk begins.
+bool needsNeighbours(const OpCall &call, const Factors &f, uint32_t factor) {
+  auto isOfParts = [&](const Factors::Axes &axes) {
+    const auto axis = Factors::axisOf(axes, factor);
+    return axis && axes[*axis].isOfParts;
+  };
+  const bool isPlaced =
+      f.isCut(f.results[0], factor) && llvm::any_of(call.op->attrs, [](const AttrDef &a) {
+        return a.axes == AxisRole::First || a.axes == AxisRole::Parts;
+      });
+  return isPlaced || llvm::any_of(f.operands, isOfParts) || llvm::any_of(f.results, isOfParts);
+}
+
+std::optional<CallCuts> cutsByFactors(const OpCall &call, CallPlace from, AxisCut cut) {
+  const Factors f = factorsOf(call);
+  const Factors::Axis &axis =
+      (from.kind == CallPlace::Operand ? f.operands[from.index]
+                                       : f.results[from.index])[cut.axis];
+  if (axis.factor == Factors::kWhole)
+    return std::nullopt;
+  const int64_t units = typeAt(call, from).dims[cut.axis] / axis.block;
+  if (cut.outer > 1 && (units % cut.outer != 0 || needsNeighbours(call, f, axis.factor)))
+    return std::nullopt;
+  auto cutOf = [&](const Type &t, const Factors::Axes &axes) -> std::optional<CallCuts::Of> {
+    const auto at = Factors::axisOf(axes, axis.factor);
+    if (!at)
+      return std::nullopt;
+    const AxisCut its{uint32_t(*at), cut.outer};
+    return CallCuts::Of{its, its.innerOf(t) / axes[*at].block, axes[*at].isOfParts};
+  };
+  CallCuts out;
+  for (size_t i = 0; i < call.operands.size(); ++i)
+    out.operands.push_back(cutOf(call.operands[i], f.operands[i]));
+  for (size_t i = 0; i < call.results.size(); ++i)
+    out.results.push_back(cutOf(call.results[i], f.results[i]));
+  out.repeated = f.repeated;
+  const bool isSum = llvm::any_of(llvm::seq(0u, uint32_t(call.results.size())),
+                                  [&](uint32_t r) { return out.isSum(r); });
+  out.keepsBits =
+      !llvm::is_contained(f.rounding, axis.factor) && !(isSum && cut.outer > 1);
+  return out;
+}
+
+} // namespace
+
+const CallCuts::Of *CallCuts::at(CallPlace p) const {
+  const std::optional<Of> &of = p.kind == CallPlace::Operand ? operands[p.index] : results[p.index];
+  return of ? &*of : nullptr;
+}
+
+bool CallCuts::isRepeated(uint32_t result) const { return llvm::is_contained(repeated, result); }
+
+std::optional<CallCuts> cutsOf(const OpCall &call, CallPlace from, AxisCut cut) {
+  return call.op->cuts ? call.op->cuts(call, from, cut) : cutsByFactors(call, from, cut);
+}
+
+Dims splitDims(const Type &t, AxisCut cut) {
+  Dims dims = t.dims;
+  dims[cut.axis] = cut.innerOf(t);
+  dims.insert(dims.begin() + cut.axis, cut.outer);
+  return dims;
+}
+
+// With the axes before it, a cut axis has `before` outer parts in all. It is the inner part of that
+// axis of the other value which begins at one of these parts and which they divide; both have as
+// many elements from there, so shares of the one are shares of the other.
+std::optional<CallCuts> cutsOfReshape(const OpCall &call, CallPlace from, AxisCut cut) {
+  const bool isOperand = from.kind == CallPlace::Operand;
+  const Type &own = typeAt(call, from), &other = isOperand ? call.results[0] : call.operands[0];
+  if (own.elements() == 0)
+    return std::nullopt;
+  const int64_t before = product(llvm::makeArrayRef(own.dims).take_front(cut.axis)) * cut.outer;
+  int64_t first = 1; // the elements of the axes before
+  for (uint32_t axis = 0; axis < other.dims.size(); first *= other.dims[axis++]) {
+    const int64_t size = other.dims[axis];
+    if (before % first != 0 || size % (before / first) != 0)
+      continue;
+    const AxisCut its{axis, before / first};
+    const int64_t places = std::gcd(cut.innerOf(own), its.innerOf(other));
+    if (places < 2)
+      continue;
+    CallCuts out;
+    out.operands.push_back(CallCuts::Of{isOperand ? cut : its, places});
+    out.results.push_back(CallCuts::Of{isOperand ? its : cut, places});
+    return out;
+  }
+  return std::nullopt;
+}
+
+} // namespace isthmus
