@@ -4,6 +4,7 @@
 #include "ir/parts.h"
 #include "ir/rank.h"
 #include "ir/spelling.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
@@ -88,7 +89,7 @@ private:
     out_.of[n.result(result).index] = p;
   }
 
-  static bool isOfAll(const Piece &sum) { return sum.begin <= 0 && sum.end == sum.length; }
+  static bool isOfAll(const Piece &sum) { return sum.end == sum.length; }
 
   // --- Parts of a whole
 
@@ -216,23 +217,126 @@ private:
     return isNext;
   }
 
-  bool summed(const Node &n) {
-    const Piece a = pieceOf(n.operands[0]), b = pieceOf(n.operands[1]);
-    if (a.kind != Piece::Sum || b.kind != Piece::Sum || a.of != n.from.restores || b.of != a.of ||
-        a.isWide != b.isWide || a.begin > 0 || a.length != b.length || !areAlong(a, b) ||
-        (b.begin != Piece::kAnywhere && a.end != b.begin))
+  // --- Sums
+
+  // The places over which a value is summed, of a cut of the first operand that is cut.
+  struct Share {
+    int64_t begin = ChunkPiece::kAnywhere, end = 0, length = 1; // or `end` places anywhere
+    AxisCut cut = {};
+
+    bool isAnywhere() const { return begin == ChunkPiece::kAnywhere; }
+    int64_t places() const { return isAnywhere() ? end : end - begin; }
+    bool isAll() const { return begin <= 0 && end == length; }
+  };
+  // A sum to which shares of one value, or of several which the original adds, are added one after
+  // the other.
+  struct Total {
+    llvm::DenseMap<ValueId, Share> shares; // by value
+    size_t numAll = 0;                     // values whose share is all of them
+    uint32_t steps = 0;
+  };
+
+  // Sets the piece of a node's result: what `before` is, if it is anything, and a share of `v`.
+  bool addShare(const Node &n, uint32_t result, const Piece &before, ValueId v, const Share &share,
+                bool isWide) {
+    const bool isFirst = before.kind == Piece::None;
+    if (isFirst)
+      totals_.emplace_back();
+    else if (!before.total || before.isWide != isWide ||
+             before.step != totals_[*before.total].steps)
       return false;
-    Piece sum = b;
-    sum.end += b.begin == Piece::kAnywhere ? a.end : 0;
-    sum.begin = 0;
-    set(n, 0, sum);
-    out_.rounds.set(n.firstResult.index);
+    const uint32_t id = isFirst ? uint32_t(totals_.size() - 1) : *before.total;
+    Total &total = totals_[id];
+    auto [it, isNew] = total.shares.insert({v, share});
+    Share &now = it->second;
+    if (!isNew) {
+      total.numAll -= now.isAll();
+      if (!goesOn(now, share))
+        return false;
+      if (share.isAnywhere())
+        now.end = placeOf(now.end, {0, 0, now.length}, share.length) + share.end;
+      else
+        now.end = share.end;
+      now.begin = 0;
+      now.length = share.length;
+    }
+    total.numAll += now.isAll();
+    ++total.steps;
+    if (total.shares.size() > 1)
+      out_.rounds.set(n.result(result).index);
+    const ValueId all = total.numAll == total.shares.size() ? valueOf(total) : ValueId();
+    set(n, result,
+        {.kind = Piece::Sum,
+         .of = all ? all : v,
+         .end = all ? 1 : 0,
+         .length = 1,
+         .total = id,
+         .step = total.steps,
+         .isWide = isWide});
     return true;
   }
+  // Whether a share is of the places behind those of another one, along the same cut.
+  static bool goesOn(const Share &before, const Share &share) {
+    return before.begin <= 0 && before.cut == share.cut &&
+           (share.isAnywhere() ||
+            __int128(before.end) * share.length == __int128(share.begin) * before.length);
+  }
 
-  // Whether two sums are over places of one cut; zeros are the sum over no place of any.
-  static bool areAlong(const Piece &a, const Piece &b) {
-    return a.end == 0 || b.end == 0 || a.cut == b.cut;
+  // The value that the shares, which are all of their values, add up to; none if they do not.
+  ValueId valueOf(const Total &total) {
+    ValueId v = total.shares.begin()->first;
+    for (; v; v = sumWith(v))
+      if (numShares(v, total) == total.shares.size())
+        return v;
+    return ValueId();
+  }
+  // How many of the shares the value is the sum of; 0 if it is no such sum.
+  size_t numShares(ValueId v, const Total &total) {
+    std::vector<ValueId> open{v};
+    size_t number = 0;
+    while (!open.empty()) {
+      const ValueId now = open.back();
+      open.pop_back();
+      if (total.shares.count(now)) {
+        ++number;
+        continue;
+      }
+      const NodeId def = g_.value(now).def;
+      if (!def || !llvm::all_of(g_.node(def).operands, [&](ValueId o) { return sumWith(o) == now; }) ||
+          g_.node(def).operands.empty())
+        return 0;
+      open.insert(open.end(), g_.node(def).operands.begin(), g_.node(def).operands.end());
+    }
+    return number;
+  }
+  // What the original adds the value to, if it is one value.
+  ValueId sumWith(ValueId v) {
+    if (!sums_) {
+      sums_.emplace();
+      for (size_t i = 0; i < g_.numReplaced(); ++i) {
+        const Node &n = g_.node(g_.replaced(i));
+        if (n.op->name != "add" || n.operands[0] == n.operands[1])
+          continue;
+        for (ValueId o : n.operands)
+          if (g_.type(o) == g_.type(n.firstResult))
+            if (auto [it, isNew] = sums_->insert({o, n.firstResult}); !isNew)
+              it->second = ValueId();
+      }
+    }
+    return sums_->lookup(v);
+  }
+
+  bool summed(const Node &n) {
+    const Piece a = pieceOf(n.operands[0]), b = pieceOf(n.operands[1]);
+    const ValueId v = n.from.restores;
+    if (b.kind != Piece::Sum || !b.total || a.kind == Piece::None || a.isWide != b.isWide ||
+        totals_[*b.total].shares.size() != 1 || !totals_[*b.total].shares.count(v))
+      return false;
+    const Share share = totals_[*b.total].shares.lookup(v);
+    if (!addShare(n, 0, a, v, share, a.isWide))
+      return false;
+    out_.rounds.set(n.firstResult.index);
+    return true;
   }
 
   // --- Sums in f32 of a value of 16 bits
@@ -245,7 +349,13 @@ private:
   bool isSumOfNone(const Node &n) {
     if (!isWideTypeOf(g_.type(n.firstResult), n.from.restores) || n.attrs.getFloat("value") != 0)
       return false;
-    set(n, 0, {.kind = Piece::Sum, .of = n.from.restores, .length = 1, .isWide = true});
+    totals_.emplace_back();
+    set(n, 0,
+        {.kind = Piece::Sum,
+         .of = n.from.restores,
+         .length = 1,
+         .total = uint32_t(totals_.size() - 1),
+         .isWide = true});
     return true;
   }
   bool widened(const Node &n) {
@@ -330,12 +440,6 @@ private:
     return found;
   }
 
-  // Places from `begin` to `end` of `length`, or `end` places anywhere.
-  struct Share {
-    int64_t begin = ChunkPiece::kAnywhere, end = 0, length = 1;
-    bool isAnywhere() const { return begin == ChunkPiece::kAnywhere; }
-    int64_t places() const { return isAnywhere() ? end : end - begin; }
-  };
   // Whether two shares are one, or may be: that of `a` is then taken for both.
   static bool agree(Share &a, const Share &b) {
     if (!a.isAnywhere() && !b.isAnywhere())
@@ -464,20 +568,11 @@ private:
         set(n, r, {Piece::Whole, v});
         continue;
       }
-      Piece sum{Piece::Sum, v, cutOfOperands(cuts), share.begin, share.end, share.length};
-      sum.isWide = before && isWideTypeOf(g_.type(n.result(r)), v);
-      if (before) {
-        const Piece p = pieceOf(before);
-        if (p.kind != Piece::Sum || p.of != v || p.isWide != sum.isWide || p.begin > 0 ||
-            !areAlong(p, sum) ||
-            (!share.isAnywhere() &&
-             __int128(p.end) * share.length != __int128(share.begin) * p.length))
-          return false;
-        sum.begin = 0;
-        if (share.isAnywhere())
-          sum.end += placeOf(p.end, {0, 0, p.length}, share.length);
-      }
-      set(n, r, sum);
+      const Share summed{share.begin, share.end, share.length, cutOfOperands(cuts)};
+      const bool isWide = before && isWideTypeOf(g_.type(n.result(r)), v);
+      if (!addShare(n, r, before ? pieceOf(before) : Piece{}, v, summed, isWide) ||
+          (before && pieceOf(before).kind == Piece::None))
+        return false;
     }
     return true;
   }
@@ -492,6 +587,8 @@ private:
 
   const Graph &g_;
   ChunkPieces out_;
+  std::vector<Total> totals_;
+  std::optional<llvm::DenseMap<ValueId, ValueId>> sums_; // found by sumWith()
 };
 
 } // namespace

@@ -17,18 +17,18 @@ struct ChunkPiece {
              // alike, `begin` is kAnywhere and `end` their number
     Written, // the whole, of which the elements from 0 to `end` of `cut` are right
     Front,   // a tensor that begins with the whole
-    Sum      // the sum over the places from `begin` to `end`, of `length` places; or over `end` of
-             // places that are alike, where `begin` is kAnywhere
+    Sum      // the sum over some places, or of several such sums; all of it if `end` is `length`
   };
   static constexpr int64_t kAnywhere = -1;
   // Of an axis whose elements are alike: any outer part of it.
   static constexpr int64_t kAnyOuter = 0;
   Kind kind = None;
   ValueId of;
-  // Of a sum: the cut of the first operand that is cut, of the node that makes the value.
   AxisCut cut = {};
   int64_t begin = 0, end = 0, length = 0;
-  bool isWide = false;  // a sum in f32, of a value of 16 bits
+  std::optional<uint32_t> total; // of a sum: which one, in the order of their first shares
+  uint32_t step = 0;             // of a sum: how often something was added to it
+  bool isWide = false;           // a sum in f32, of a value of 16 bits
   bool isSplit = false; // cut or written, with the axis of `cut` as two
 };
 
@@ -37,7 +37,7 @@ struct ChunkPiece {
 //   - a part or a slice of a value that exists whole;
 //   - the node that makes the restored value, on equal shares of its operands along one cut
 //     (axis_cut.h), or its accumulation on the sum of the shares before;
-//   - a sum of two sums of neighbouring shares;
+//   - a sum of two sums of neighbouring shares, or of shares of two values which the original adds;
 //   - for a value of 16 bits, whose sums are in f32: zeros, the sum of no share; a cast of a share's
 //     sum to f32; and a cast of the sum of all shares to the value's type, or a `shorten`, whose
 //     first part is then taken by a part and a reshape;

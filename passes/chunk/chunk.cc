@@ -31,6 +31,7 @@ public:
       originals_[i.value.index] = r_.map(i.value);
     findTurns();
     findReadWhole();
+    countSums();
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       if (!region_.has(NodeId(i)))
         emit(NodeId(i));
@@ -153,6 +154,9 @@ private:
 
   void emitChunk(NodeId id, int64_t k) {
     const Node &n = g_.node(id);
+    const ValueId total = region_.totalOf(n.firstResult);
+    if (isTotal(n))
+      return; // its operands add up to it
     Builder b(r_.to(), n.phase);
     b.device = n.device;
     b.loc = n.loc;
@@ -168,11 +172,12 @@ private:
       attrs = attrsOfChunk(g_.call(id), cut.axis, range.start, cut.outer * range.size);
     }
     const bool isInF32 = goesOnInF32(id);
-    if (isInF32 && number_ == 0)
-      r_.setMap(n.firstResult, zeros(b, n.firstResult, k));
-    const bool goesOn = isInF32 || (number_ > 0 && isAccumulated(n) && !isShort(n.firstResult));
+    if (isInF32 && !sums_.count(total))
+      sums_[total] = zeros(b, n.firstResult, k);
+    const bool goesOn =
+        isInF32 || (sums_.count(total) && isAccumulated(n) && !isShort(n.firstResult));
     if (goesOn)
-      operands.insert(operands.begin() + n.op->accumulation.operand, r_.map(n.firstResult));
+      operands.insert(operands.begin() + n.op->accumulation.operand, sums_.lookup(total));
     const NodeId made = b.createNode(goesOn ? n.op->accumulation.op : n.op->name, operands, attrs,
                                      chunkName(n.firstResult, k));
     mark(made, n.firstResult, k);
@@ -184,7 +189,13 @@ private:
         r_.setMap(n.result(i), now);
   }
 
-  // Whether the node is a sum over the axis that its row can go on from.
+  // Whether the node adds sums of the region.
+  bool isTotal(const Node &n) const {
+    return n.numResults == 1 && region_.totals.count(n.firstResult) && n.op->name == "add" &&
+           llvm::all_of(n.operands, [&](ValueId v) { return region_.totals.count(v) > 0; });
+  }
+
+  // Whether the node is a sum over the chunks that its row can go on from.
   bool isAccumulated(const Node &n) const {
     return n.numResults == 1 && !isCut(n.firstResult) && !n.op->accumulation.op.empty();
   }
@@ -211,16 +222,8 @@ private:
 
   // Takes chunk k of a value: as a chunk, into its place in the whole, or into the sum.
   void take(Builder &b, ValueId v, ValueId made, int64_t k, bool isSum) {
-    if (!isCut(v)) {
-      if (isShort(v) && !isSum)
-        made = castTo(b, DType::F32, made, v, k);
-      if (number_ > 0 && !isSum)
-        made = helper(b, "add", {r_.map(v), made}, {}, v, k);
-      if (isShort(v) && isLast())
-        made = rounded(b, made, v, k);
-      r_.setMap(v, made);
-      return;
-    }
+    if (!isCut(v))
+      return addUp(b, v, made, k, isSum);
     chunksOf_[v].push_back(made);
     if (!readWhole_.test(v.index))
       return;
@@ -238,6 +241,22 @@ private:
                         v, k));
     if (isSplit && isLast())
       r_.setMap(v, reshaped(b, r_.map(v), g_.type(v).dims, v, k));
+  }
+
+  // Adds chunk k of a sum to its total.
+  void addUp(Builder &b, ValueId v, ValueId made, int64_t k, bool isSum) {
+    const ValueId total = region_.totalOf(v);
+    if (isShort(v) && !isSum)
+      made = castTo(b, DType::F32, made, v, k);
+    auto before = sums_.find(total);
+    if (before != sums_.end() && !isSum)
+      made = helper(b, "add", {before->second, made}, {}, v, k);
+    sums_[total] = made;
+    const bool isComplete = --openSums_[total] == 0;
+    if (isShort(v) && isComplete)
+      made = rounded(b, made, total, k);
+    r_.setMap(v, made);
+    r_.setMap(total, made);
   }
 
   // The sum in f32 of no chunk.
@@ -316,6 +335,13 @@ private:
     return r_.to().node(id).firstResult;
   }
 
+  void countSums() {
+    for (NodeId id : region_.nodes)
+      for (uint32_t i = 0; i < g_.node(id).numResults; ++i)
+        if (const ValueId v = g_.node(id).result(i); !isCut(v) && !isTotal(g_.node(id)))
+          openSums_[region_.totalOf(v)] += int64_t(numChunks());
+  }
+
   void findReadWhole() {
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       if (!region_.has(NodeId(i)))
@@ -336,6 +362,8 @@ private:
     for (NodeId id : region_.nodes)
       all.emplace_back(*sourceOf(id), id);
     llvm::sort(all);
+    for (const auto &[v, total] : region_.totals)
+      r_.setMap(v, r_.map(total)); // which nobody reads
     for (const auto &[place, id] : all)
       keepReplaced(id);
     for (const Marked &m : marked_) {
@@ -405,6 +433,8 @@ private:
   std::map<std::pair<uint32_t, std::string>, ValueId> parts_;
   // Of values that are cut inside of an outer part, with that part as an axis, by value and device.
   std::map<std::pair<uint32_t, std::string>, ValueId> splits_;
+  llvm::DenseMap<ValueId, ValueId> sums_;     // by total: the sum of all chunks so far
+  llvm::DenseMap<ValueId, int64_t> openSums_; // by total: how many chunks are still to be added
   llvm::BitVector readWhole_;      // by value: outside of the region
   std::vector<ValueId> originals_; // by value: the new graph's, replaced ones included
   std::vector<Marked> marked_;

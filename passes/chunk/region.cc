@@ -185,8 +185,47 @@ private:
                         [&](uint32_t r) { return isAsWanted(n.result(r), cuts->results[r]); });
   }
 
-  ChunkRegion finish() const {
+  // --- Sums that are added to each other
+
+  // Whether the value is made by the region, or by a node that adds sums of it, and is only read by
+  // one node.
+  bool isPartOfSum(ValueId v, NodeId reader) const {
+    const NodeId def = g_.value(v).def;
+    if (!def || isKept(v) || uses_.of(v).size() != 1 || g_.node(def).device != g_.node(reader).device)
+      return false;
+    return totals_.count(v) > 0 || (now_.nodes.count(def) && !now_.cuts.count(v) && isSum(v));
+  }
+  bool isKept(ValueId v) const { return v == g_.loss || llvm::is_contained(g_.outputs(), v); }
+  bool isSum(ValueId v) const {
+    const std::optional<CallCuts> cuts = cutsOfNode(g_.value(v).def);
+    return cuts && cuts->isSum(g_.value(v).resultIndex);
+  }
+
+  // Takes the nodes in that add up sums of the region.
+  void joinSums() {
+    const size_t numNodes = g_.numNodes();
+    for (uint32_t i = now_.nodes.empty() ? uint32_t(numNodes) : 0; i < numNodes; ++i) {
+      const Node &n = g_.node(NodeId(i));
+      if (n.op->name != "add" || n.isStandIn() || n.phase == Phase::Update ||
+          n.operands[0] == n.operands[1] ||
+          !llvm::all_of(n.operands, [&](ValueId v) {
+            return g_.type(v) == g_.type(n.firstResult) && isPartOfSum(v, NodeId(i));
+          }))
+        continue;
+      for (ValueId v : n.operands)
+        totals_[v] = n.firstResult;
+      totals_[n.firstResult] = n.firstResult;
+      now_.nodes[NodeId(i)] = true;
+    }
+    for (auto &[v, total] : totals_) // the last of them
+      while (totals_.lookup(total) != total)
+        total = totals_.lookup(total);
+  }
+
+  ChunkRegion finish() {
+    joinSums();
     ChunkRegion region;
+    region.totals = totals_;
     region.cuts = now_.cuts;
     region.isPerChunk = now_.isPerChunk;
     region.parted = parted_;
@@ -208,6 +247,7 @@ private:
   std::vector<ValueId> newCuts_;
   llvm::DenseMap<ValueId, bool> isKept_;
   std::vector<int64_t> parted_;
+  llvm::DenseMap<ValueId, ValueId> totals_; // ChunkRegion::totals
   int64_t leastBytes_ = 0;
 };
 

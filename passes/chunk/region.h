@@ -25,6 +25,15 @@ struct ChunkRegion {
   std::vector<int64_t>
       parted; // the lengths of the axes that such parts divide: chunks are these parts
 
+  // Sums over the chunks that are only read to be added to others of them: all are added up in one
+  // total, as the gradients of a weight that several nodes read. By such a sum, and by the nodes
+  // that add them, which are of the region, the last of these nodes' result.
+  llvm::DenseMap<ValueId, ValueId> totals;
+  ValueId totalOf(ValueId sum) const {
+    auto it = totals.find(sum);
+    return it == totals.end() ? sum : it->second;
+  }
+
   bool has(NodeId n) const { return isIn.count(n) > 0; }
   llvm::DenseMap<NodeId, char> isIn; // the nodes
 };
