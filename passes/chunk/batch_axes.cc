@@ -1,8 +1,12 @@
 #include "passes/chunk/batch_axes.h"
 
+#include "ir/diagnostics.h"
+#include "ir/spelling.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
+#include <numeric>
 
 namespace isthmus {
 namespace {
@@ -38,62 +42,128 @@ private:
 
 class Axes {
 public:
-  explicit Axes(const Graph &g) : g_(g), uses_(g) {}
+  Axes(const Graph &g, llvm::ArrayRef<BatchRequest> requests)
+      : g_(g), requests_(requests), uses_(g) {}
 
-  std::vector<std::optional<AxisCut>> run() {
-    for (int64_t least : {2, 1}) // a single row is mostly of all examples
-      for (const Input &i : g_.inputs())
-        if (i.kind == InputKind::Input && sizeOf(i) >= least && examples_ == 0) {
-          reached_ = sharing({i.value, {}});
-          examples_ = sizeOf(i);
-        }
-    std::vector<std::optional<AxisCut>> out;
-    for (const Input &i : g_.inputs())
-      out.push_back(i.kind == InputKind::Input ? axisOf(i) : std::nullopt);
-    return out;
+  llvm::Expected<BatchAxes> run() {
+    if (llvm::Error e = takeRequests())
+      return e;
+    if (reached_.places.size() == 0)
+      findFirst();
+    for (const Input &i : g_.inputs()) {
+      const bool hasExamples = i.kind == InputKind::Input && !isWhole(i);
+      out_.ofInputs.push_back(hasExamples ? cutOf(i) : std::nullopt);
+      if (const auto &cut = out_.ofInputs.back())
+        out_.examples = std::gcd(out_.examples, cut->innerOf(g_.type(i.value)));
+    }
+    return std::move(out_);
   }
 
 private:
+  struct Reach {
+    Places places;
+    size_t wholes = 0; // nodes that need all of the axis
+  };
+
+  llvm::Error takeRequests() {
+    for (const BatchRequest &r : requests_) {
+      const ValueId v = g_.find(r.input);
+      const auto input =
+          llvm::find_if(g_.inputs(), [&](const Input &i) { return v && i.value == v; });
+      const std::string name = "'" + valueText(r.input) + "'";
+      if (input == g_.inputs().end() || input->kind != InputKind::Input)
+        return makeError("expected an input of the step that has examples, or none, got {0}, which "
+                         "{1}",
+                         name,
+                         !v                            ? "is not there"
+                         : input == g_.inputs().end() ? "a node makes"
+                                                       : "is a parameter, a state or a constant");
+      const Type &type = g_.type(v);
+      if (r.axis && *r.axis >= type.dims.size())
+        return makeError("{0} is {1}: it has no axis {2} with examples", name, type.str(), *r.axis);
+      if (r.axis && examples_ == 0)
+        examples_ = type.dims[*r.axis];
+      if (r.axis)
+        share({v, {*r.axis}}, reached_);
+    }
+    return llvm::Error::success();
+  }
+  bool isWhole(const Input &i) const {
+    return llvm::any_of(requests_, [&](const BatchRequest &r) {
+      return !r.axis && g_.valueName(i.value) == r.input;
+    });
+  }
+
+  void findFirst() {
+    for (int64_t least : {2, 1}) // a single row is mostly of all examples
+      for (size_t i = 0; i < g_.inputs().size(); ++i)
+        if (const Input &input = g_.inputs()[i]; input.kind == InputKind::Input &&
+                                                 !isWhole(input) && sizeOf(input) >= least)
+          return takeFirst(i);
+  }
+  void takeFirst(size_t input) {
+    const ValueId v = g_.inputs()[input].value;
+    share({v, {}}, reached_);
+    examples_ = g_.type(v).dims[0];
+    if (reached_.wholes == 0)
+      return;
+    for (uint32_t axis = 1; axis < g_.type(v).dims.size(); ++axis) {
+      if (g_.type(v).dims[axis] < 2)
+        continue;
+      Reach other;
+      share({v, {axis}}, other);
+      if (other.wholes < reached_.wholes && other.places.size() >= reached_.places.size()) {
+        reached_ = std::move(other);
+        examples_ = g_.type(v).dims[axis];
+        out_.found = input;
+      }
+    }
+  }
+
   int64_t sizeOf(const Input &i) const {
     const Dims &dims = g_.type(i.value).dims;
     return dims.empty() ? 0 : dims[0];
   }
 
-  std::optional<AxisCut> axisOf(const Input &i) {
-    if (const auto found = reached_.of(i.value); !found.empty())
+  std::optional<AxisCut> cutOf(const Input &i) {
+    if (const auto found = reached_.places.of(i.value); !found.empty())
       return *std::min_element(found.begin(), found.end(), [](AxisCut a, AxisCut b) {
         return std::pair(a.axis, a.outer) < std::pair(b.axis, b.outer);
       });
     const int64_t size = sizeOf(i);
-    if (examples_ == 0 || size == 0 || size % examples_ != 0 || isOther(sharing({i.value, {}})))
+    if (examples_ == 0 || size == 0 || size % examples_ != 0)
       return std::nullopt;
-    return AxisCut();
+    Reach own;
+    share({i.value, {}}, own);
+    return isOther(own.places) ? std::nullopt : std::optional<AxisCut>(AxisCut());
   }
 
   // Whether an axis that all these places share counts something else.
   bool isOther(const Places &places) const {
     return llvm::any_of(g_.inputs(), [&](const Input &i) {
       return !places.of(i.value).empty() &&
-             (i.kind != InputKind::Input || !reached_.of(i.value).empty());
+             (i.kind != InputKind::Input || !reached_.places.of(i.value).empty());
     });
   }
 
-  // The places that are cut where `first` is, by all nodes between them. A node that needs the whole
-  // of the axis keeps it where a result has its operand's sizes.
-  Places sharing(Place first) {
-    Places found;
+  // Adds the places that are cut where `first` is, by all nodes between them. A node that needs the
+  // whole of the axis keeps it where a result has its operand's sizes.
+  void share(Place first, Reach &reach) {
+    Places &found = reach.places;
+    llvm::DenseSet<NodeId> wholes;
+    size_t i = found.size();
     found.add(first);
-    for (size_t i = 0; i < found.size(); ++i) {
+    for (; i < found.size(); ++i) {
       const Place from = found[i];
       if (const NodeId def = g_.value(from.value).def; def && !Graph::isReplaced(def))
-        addFrom(def, from, found);
+        addFrom(def, from, found, wholes);
       for (NodeId reader : uses_.of(from.value))
-        addFrom(reader, from, found);
+        addFrom(reader, from, found, wholes);
     }
-    return found;
+    reach.wholes += wholes.size();
   }
 
-  void addFrom(NodeId id, Place from, Places &found) {
+  void addFrom(NodeId id, Place from, Places &found, llvm::DenseSet<NodeId> &wholes) {
     const Node &n = g_.node(id);
     if (n.isStandIn())
       return;
@@ -102,6 +172,8 @@ private:
       if (v != from.value)
         return;
       const std::optional<CallCuts> cuts = cutsOf(call, place, from.cut);
+      if (!cuts)
+        wholes.insert(id);
       forEach(n, [&](ValueId other, CallPlace its) {
         if (!cuts && g_.type(other).dims == g_.type(v).dims)
           found.add({other, from.cut});
@@ -119,13 +191,32 @@ private:
   }
 
   const Graph &g_;
+  const llvm::ArrayRef<BatchRequest> requests_;
   const Uses uses_;
-  Places reached_;       // from the first input
-  int64_t examples_ = 0; // of the first input
+  Reach reached_;        // from the inputs that were named, or the first
+  int64_t examples_ = 0; // of the first of these
+  BatchAxes out_;
 };
 
 } // namespace
 
-std::vector<std::optional<AxisCut>> batchAxes(const Graph &g) { return Axes(g).run(); }
+llvm::Expected<BatchRequest> parseBatchRequest(llvm::StringRef text) {
+  auto [name, what] = text.rsplit(':');
+  name.consume_front("%");
+  BatchRequest r{name.str(), std::nullopt};
+  if (!name.empty() && what == "whole")
+    return r;
+  uint32_t axis = 0;
+  if (name.empty() || !what.consume_front("axis=") || what.getAsInteger(10, axis))
+    return makeError("expected an input and the axis of its examples, as in '%x:axis=1', or an "
+                     "input without examples, '%mask:whole', got '{0}'",
+                     text);
+  r.axis = axis;
+  return r;
+}
+
+llvm::Expected<BatchAxes> batchAxes(const Graph &g, llvm::ArrayRef<BatchRequest> requests) {
+  return Axes(g, requests).run();
+}
 
 } // namespace isthmus

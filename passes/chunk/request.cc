@@ -78,34 +78,40 @@ llvm::Expected<Graph> chunkedAsAsked(const Graph &g, llvm::ArrayRef<ChunkRequest
   return now;
 }
 
-int64_t examplesOf(const Graph &g) {
-  int64_t examples = 0;
-  const auto axes = batchAxes(g);
-  for (size_t i = 0; i < axes.size(); ++i)
-    if (axes[i])
-      examples = std::gcd(examples, axes[i]->innerOf(g.type(g.inputs()[i].value)));
-  return examples;
+int64_t examplesOf(const Graph &g, llvm::ArrayRef<BatchRequest> batch) {
+  auto axes = batchAxes(g, batch);
+  if (!axes)
+    llvm::consumeError(axes.takeError()); // told where the step is divided
+  return axes ? axes->examples : 0;
 }
 
 // " (axis 0 of %x and %labels)"
-static std::string axesText(const Graph &g) {
+static std::string axesText(const Graph &g, const BatchAxes &axes) {
   std::string text;
-  const auto axes = batchAxes(g);
-  for (size_t i = 0; i < axes.size(); ++i)
-    if (axes[i])
-      text += (text.empty() ? " (axis " : ", axis ") + std::to_string(axes[i]->axis) + " of " +
+  for (size_t i = 0; i < axes.ofInputs.size(); ++i)
+    if (const auto &cut = axes.ofInputs[i])
+      text += (text.empty() ? " (axis " : ", axis ") + std::to_string(cut->axis) + " of " +
               valueText(g.valueName(g.inputs()[i].value));
   return text.empty() ? text : text + ")";
 }
 
-static llvm::Expected<int64_t> batchOf(const Graph &g, int64_t number) {
-  const int64_t batch = examplesOf(g);
-  if (batch < number)
-    return makeError(
-        "micro-batches are parts of the batch, which has {0} examples{1}, so there can "
-        "be {0} at most, got {2}",
-        batch, axesText(g), number);
-  return batch;
+std::optional<Remark> batchRemark(const Graph &g, llvm::ArrayRef<BatchRequest> batch) {
+  auto axes = batchAxes(g, batch);
+  if (!axes)
+    llvm::consumeError(axes.takeError()); // told where the step is divided
+  if (!axes || !axes->found)
+    return std::nullopt;
+  const std::string name = valueText(g.valueName(g.inputs()[*axes->found].value));
+  return Remark("the batch has " + std::to_string(axes->examples) + " examples" +
+                    axesText(g, *axes) + ": some nodes need all of axis 0 of " + name,
+                {"batch", name + ":axis=0", "divide that axis none the less"});
+}
+
+static llvm::Error tooFew(const Graph &g, const BatchAxes &axes, int64_t number) {
+  return addRemedy(makeError("micro-batches are parts of the batch, which has {0} examples{1}, so "
+                             "there can be {0} at most, got {2}",
+                             axes.examples, axesText(g, axes), number),
+                   {"batch", "%NAME:axis=N", "say which axis of an input the examples are on"});
 }
 
 // By value: how it is cut between examples, as it follows from the inputs. A node that needs the
@@ -137,8 +143,8 @@ cutsOfExamples(const Graph &g, llvm::ArrayRef<std::optional<AxisCut>> ofInputs) 
 }
 
 // Names the first node that needs all examples at once.
-static llvm::Error nothingIsCut(const Graph &g, int64_t number) {
-  const std::vector<std::optional<AxisCut>> cuts = cutsOfExamples(g, batchAxes(g));
+static llvm::Error nothingIsCut(const Graph &g, const BatchAxes &axes, int64_t number) {
+  const std::vector<std::optional<AxisCut>> cuts = cutsOfExamples(g, axes.ofInputs);
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
     if (n.isStandIn() || n.op->is(kView))
@@ -153,7 +159,7 @@ static llvm::Error nothingIsCut(const Graph &g, int64_t number) {
   }
   return makeError("the step cannot run in {0} micro-batches: no node can run on a part of the "
                    "batch{1}",
-                   number, axesText(g));
+                   number, axesText(g, axes));
 }
 
 // Whether chunks that are cut at so many places are the parts of an axis.
@@ -165,42 +171,45 @@ static bool areParts(int64_t length, int64_t number, int64_t units) {
 }
 
 llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number,
+                                     llvm::ArrayRef<BatchRequest> requests,
                                      llvm::ArrayRef<int64_t> only) {
-  auto batch = batchOf(given, number);
-  if (!batch)
-    return batch.takeError();
+  auto axes = batchAxes(given, requests); // those of chunked graphs, whose inputs are the same
+  if (!axes)
+    return axes.takeError();
+  if (axes->examples < number)
+    return tooFew(given, *axes, number);
+  const int64_t batch = axes->examples;
   Graph g = withUnreducedLosses(given);
   RegionOptions all;
   all.leastShare = 0;
   all.mostNodes = SIZE_MAX;
   bool isCut = false;
-  all.unevenParts = *batch % number == 0 ? 0 : number;
+  all.unevenParts = batch % number == 0 ? 0 : number;
   llvm::StringSet<> tried;
-  const auto ofInputs = batchAxes(given); // those of chunked graphs, whose inputs are the same
-  std::vector<std::optional<AxisCut>> cuts = cutsOfExamples(g, ofInputs);
+  std::vector<std::optional<AxisCut>> cuts = cutsOfExamples(g, axes->ofInputs);
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
     const ValueId v = n.firstResult;
     const std::optional<AxisCut> cut = cuts[v.index];
     const int64_t examples = cut ? cut->innerOf(g.type(v)) : 0;
-    if (n.isStandIn() || examples == 0 || examples % *batch != 0 ||
+    if (n.isStandIn() || examples == 0 || examples % batch != 0 ||
         !tried.insert(g.valueName(v)).second)
       continue;
     auto region = growRegion(g, Uses(g), v, *cut, all);
     if (!region)
       continue;
-    region->units = std::gcd(region->units, *batch); // whole examples
+    region->units = std::gcd(region->units, batch); // whole examples
     if (region->units < number || !llvm::all_of(region->parted, [&](int64_t length) {
           return areParts(length, number, region->units);
         }))
       continue;
     g = chunked(g, *region, number, only);
     isCut = true;
-    cuts = cutsOfExamples(g, ofInputs);
+    cuts = cutsOfExamples(g, axes->ofInputs);
     i = uint32_t(-1); // other nodes have other places now
   }
   if (!isCut)
-    return nothingIsCut(g, number);
+    return nothingIsCut(g, *axes, number);
   return g;
 }
 

@@ -17,8 +17,9 @@ constexpr int64_t kMostChunks = 256;
 class Choice {
 public:
   Choice(const Graph &g, const GraphProblem &p, const PlannedGraph &whole, const Target &target,
-         const Ways &ways, const plan::SearchOptions &o, Price price)
-      : target_(target), ways_(ways), o_(o), isAtAnyPrice_(price == Price::Any || !o.smallest),
+         const Ways &ways, llvm::ArrayRef<BatchRequest> batch, const plan::SearchOptions &o,
+         Price price)
+      : target_(target), ways_(ways), batch_(batch), o_(o), isAtAnyPrice_(price == Price::Any || !o.smallest),
         graph_(withUnreducedLosses(g)),
         baselineCost_(plan::evaluate(p.problem, plan::sourceOrder(p.problem)).cost),
         best_(scoreOf(whole)) {
@@ -30,7 +31,7 @@ public:
       std::optional<ChunkedPlan> better;
       if (round == 0) { // the whole step
         auto tried = tryNumbers(2, kMostChunks, better,
-                                [&](int64_t number) { return inMicroBatches(graph_, number); });
+                                [&](int64_t number) { return inMicroBatches(graph_, number, batch_); });
         if (!tried)
           return tried.takeError();
       }
@@ -247,6 +248,7 @@ private:
 
   const Target &target_;
   const Ways &ways_;
+  const llvm::ArrayRef<BatchRequest> batch_;
   const plan::SearchOptions &o_;
   const bool isAtAnyPrice_;
   Graph graph_; // with the regions chosen so far
@@ -262,8 +264,9 @@ private:
 llvm::Expected<std::optional<ChunkedPlan>> planInChunks(const Graph &g, const GraphProblem &p,
                                                         const PlannedGraph &whole,
                                                         const Target &target, const Ways &ways,
+                                                        llvm::ArrayRef<BatchRequest> batch,
                                                         const plan::SearchOptions &o, Price price) {
-  return Choice(g, p, whole, target, ways, o, price).run();
+  return Choice(g, p, whole, target, ways, batch, o, price).run();
 }
 
 } // namespace isthmus

@@ -1,6 +1,7 @@
 // Chooses regions to run chunk by chunk, so that a plan meets a budget, or costs less.
 #pragma once
 
+#include "passes/chunk/batch_axes.h"
 #include "passes/compile/within_budget.h"
 
 namespace isthmus {
@@ -23,6 +24,7 @@ enum class Price { Limited, Any };
 llvm::Expected<std::optional<ChunkedPlan>> planInChunks(const Graph &g, const GraphProblem &p,
                                                         const PlannedGraph &whole,
                                                         const Target &target, const Ways &ways,
+                                                        llvm::ArrayRef<BatchRequest> batch,
                                                         const plan::SearchOptions &o, Price price);
 
 } // namespace isthmus

@@ -60,6 +60,7 @@ struct CompileOptions {
   Ways ways;                               // alternatives for a plan that is searched for
   std::vector<ChunkRequest> chunks;        // regions to run in chunks, whatever the plan
   int64_t microBatches = 0;                // of the whole step, likewise; 0: none
+  std::vector<BatchRequest> batch;         // which axes of the inputs the examples are on
   std::optional<StageOptions> stages;      // none: on the devices that the graph's nodes name
   std::optional<int64_t> memoryLimitBytes; // of parameters, inputs and arena together
   // The most that a plan may add, as a share of the cost of the step; none: the search for the

@@ -106,8 +106,13 @@ private:
     setDevices([&](uint32_t i) { return stageName(out_.stageOf[i]); });
     const int64_t number = numMicroBatches(original_, o_, out_.numStages);
     if (number > 1) {
-      const BatchSample sample(examplesOf(g), number);
-      auto cut = isSampled_ ? inMicroBatches(g, number, sample.numbers) : inMicroBatches(g, number);
+      if (const auto remark = batchRemark(g, o_.batch);
+          remark && !isSampled_ && again_.most.empty())
+        o_.note(*remark);
+      const BatchSample sample(examplesOf(g, o_.batch), number);
+      auto cut = inMicroBatches(g, number, o_.batch,
+                                isSampled_ ? llvm::makeArrayRef(sample.numbers)
+                                           : llvm::ArrayRef<int64_t>());
       if (llvm::Error e = !cut                 ? cut.takeError()
                           : out_.numStages > 1 ? checkWhatIsWhole(*cut)
                                                : llvm::Error::success()) {
@@ -215,7 +220,7 @@ bool CutAgain::tighten() {
 int64_t numMicroBatches(const Graph &original, const CompileOptions &o, uint32_t numStages) {
   if (o.microBatches > 0 || numStages < 2 || !o.stages)
     return o.microBatches;
-  return std::min<int64_t>(4 * numStages, examplesOf(original));
+  return std::min<int64_t>(4 * numStages, examplesOf(original, o.batch));
 }
 
 } // namespace isthmus

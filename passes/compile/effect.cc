@@ -136,7 +136,7 @@ Remark peakRemark(const Compiled &c, LittleEffect effect, const CompileOptions &
   if (isOwn && !o.ways.chunk && o.chunks.empty() && o.microBatches < 2) {
     if (isSmallest)
       remark.remedies.push_back({"allow", "recompute,chunk", "run such nodes part by part"});
-    else if (examplesOf(c.original) >= 2)
+    else if (examplesOf(c.original, o.batch) >= 2)
       remark.remedies.push_back({"microbatches", "2", "run the step in parts"});
   }
   return remark;
@@ -166,7 +166,7 @@ Remark idleRemark(const Compiled &c, llvm::ArrayRef<size_t> idle, const CompileO
   const int64_t parts = std::max<int64_t>(2, 2 * o.microBatches);
   Remark remark(text +
                 "; stages wait while the first micro-batch reaches them and the last one returns");
-  if (parts <= examplesOf(c.original))
+  if (parts <= examplesOf(c.original, o.batch))
     remark.remedies.push_back(
         {"microbatches", std::to_string(parts), "run the step in more parts"});
   return remark;

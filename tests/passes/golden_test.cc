@@ -261,7 +261,14 @@ llvm::Expected<Graph> microBatched(Run &r) {
   auto number = r.options.need("number");
   if (!number)
     return number.takeError();
-  return inMicroBatches(r.graph, std::atoll(number->c_str()));
+  std::vector<BatchRequest> batch;
+  if (const auto axis = r.options.take("batch")) {
+    auto request = parseBatchRequest(*axis);
+    if (!request)
+      return request.takeError();
+    batch.push_back(std::move(*request));
+  }
+  return inMicroBatches(r.graph, std::atoll(number->c_str()), batch);
 }
 
 using Pass = llvm::Expected<Graph> (*)(Run &);

@@ -94,6 +94,9 @@ static isthmus_status checkOptions(const isthmus_compile_options &o, isthmus_err
                               Ways::kLeastIterations, Ways::kMostIterations, o.iterations)
                     .str(),
                 error);
+  for (size_t i = 0; i < o.num_batch; ++i)
+    if (!o.batch || !o.batch[i])
+      return fail(ISTHMUS_BAD_CALL, "'batch' is to have 'num_batch' texts, and has a null", error);
   for (size_t i = 0; i < o.num_chunks; ++i)
     if (!o.chunks || !o.chunks[i])
       return fail(ISTHMUS_BAD_CALL, "'chunks' is to have 'num_chunks' texts, and has a null",
@@ -195,6 +198,12 @@ static llvm::Expected<CompileOptions> optionsOf(const isthmus_compile_options &g
     if (!request)
       return request.takeError();
     o.chunks.push_back(std::move(*request));
+  }
+  for (size_t i = 0; i < given.num_batch; ++i) {
+    auto request = parseBatchRequest(given.batch[i]);
+    if (!request)
+      return request.takeError();
+    o.batch.push_back(std::move(*request));
   }
   if (given.memory_limit_bytes >= 0)
     o.memoryLimitBytes = given.memory_limit_bytes;

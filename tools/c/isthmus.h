@@ -439,6 +439,10 @@ typedef struct {
   const char *batch_norm; /* "micro": of each of the micro_batches; null or "whole": of the whole batch */
 
   int64_t smallest_checkpoint; /* for ISTHMUS_MEMORY: bottlenecks of fewer elements are not kept; 1024 */
+
+  const char *const *batch; /* the axes of inputs on which the examples are, each as "%x:axis=1", or "%mask:whole" for an input
+                               without examples; null: as the command line has it */
+  size_t num_batch;
 } isthmus_compile_options;
 /* All defaults: the graph's own loss by all parameters, no policy, recomputation alone, classes on
  * axis 1, errors of inverses up to 1e-3. `size` is sizeof(isthmus_compile_options). */

@@ -188,6 +188,7 @@ struct CompileOptions {
   std::string costs;
   std::vector<std::string> chunks; // "%logits:axis=0,chunks=8"
   std::int64_t microBatches = 0;
+  std::vector<std::string> batch; // "%x:axis=1", "%mask:whole"
 
   std::uint32_t stages = 0; // a step over several devices
   std::string schedule, checkpoint, devices, balance, batchNorm;
@@ -335,12 +336,18 @@ inline Compiled Graph::compile(const CompileOptions &o, const isthmus_target *ta
   given.host_memory = o.hostMemory.value_or(-1);
   given.link = o.link;
   given.costs = detail::orNull(o.costs);
-  std::vector<const char *> chunks;
-  for (const std::string &chunk : o.chunks)
-    chunks.push_back(chunk.c_str());
+  auto pointers = [](const std::vector<std::string> &texts) {
+    std::vector<const char *> out;
+    for (const std::string &text : texts)
+      out.push_back(text.c_str());
+    return out;
+  };
+  const std::vector<const char *> chunks = pointers(o.chunks), batch = pointers(o.batch);
   given.chunks = chunks.data();
   given.num_chunks = chunks.size();
   given.micro_batches = o.microBatches;
+  given.batch = batch.data();
+  given.num_batch = batch.size();
   given.stages = o.stages;
   given.schedule = detail::orNull(o.schedule);
   given.checkpoint = detail::orNull(o.checkpoint);

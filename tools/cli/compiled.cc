@@ -71,6 +71,7 @@ llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const P
   o.ways = waysOf(plan);
   o.chunks = plan.chunks;
   o.microBatches = plan.microBatches.value_or(0);
+  o.batch = plan.batch;
   if (plan.batchNorm == kMicroNorm)
     o.step.normParts = o.microBatches;
   if (plan.hasStages)

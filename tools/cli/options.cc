@@ -247,6 +247,15 @@ static CLI::Option *addParsed(CLI::App &verb, const char *name, std::optional<Va
       doc);
 }
 
+void takeBatch(const char *option, llvm::ArrayRef<std::string> texts, PlanFlags &o) {
+  for (const std::string &text : texts) {
+    auto request = parseBatchRequest(text);
+    if (!request)
+      throw CLI::ValidationError(option, plainMessage(request.takeError()));
+    o.batch.push_back(std::move(*request));
+  }
+}
+
 void addPlanFlags(CLI::App &verb, PlanFlags &o) {
   const char *group = "Plan options";
   addParsed(verb, "--policy", o.policy, policyOption,
@@ -305,10 +314,29 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
       ->group(group)
       ->type_name("TEXT ...");
   verb.add_option("--microbatches", o.microBatches,
-                  "run the whole step in so many parts of the batch, axis 0 of all inputs; where a "
-                  "node needs the whole batch, such as a batch norm, the parts meet")
+                  "run the whole step in so many parts of the batch; where a node needs the whole "
+                  "batch, such as a batch norm, the parts meet")
       ->group(group)
       ->check(wholeNumber<int64_t>(1, int64_t(1) << 40, "a whole number from 1 to 2^40", "COUNT"));
+  if (!verb.get_option_no_throw("--batch")) // where it takes sizes, it takes these texts, too
+    verb.add_option_function<std::vector<std::string>>(
+            "--batch",
+            [&o](const std::vector<std::string> &texts) { takeBatch("--batch", texts, o); },
+            "the axis of an input on which its examples are, for all that divides the batch, as "
+            "%x:axis=1; repeatable; default: axis 0 of the first input, or that which more of the "
+            "step can be divided along; the other inputs follow by what the nodes do")
+        ->group(group)
+        ->type_name("TEXT ...");
+  verb.add_option_function<std::vector<std::string>>(
+          "--whole",
+          [&o](std::vector<std::string> names) {
+            for (std::string &name : names)
+              name += ":whole";
+            takeBatch("--whole", names, o);
+          },
+          "an input that has no examples, as %mask, although its size may look like it; repeatable")
+      ->group(group)
+      ->type_name("NAME ...");
   verb.add_option(
           "--batch-norm", o.batchNorm,
           "with --microbatches: whole, batch norms take the statistics of the whole batch, "
@@ -356,6 +384,9 @@ static llvm::Error checkWays(const PlanFlags &o) {
                       Ways::kLeastIterations, Ways::kMostIterations, *o.iterations);
   if (!o.batchNorm.empty() && !o.microBatches)
     return usageError("--batch-norm says what micro-batches share, so it goes with --microbatches");
+  if (!o.batch.empty() && !o.microBatches && !o.hasStages && !o.allows(kChunkWay))
+    return usageError("--batch and --whole say what is divided with the batch, so they go with "
+                      "--microbatches, --stages or --allow=chunk");
   if (o.smallestCheckpoint && o.policy != Policy::Memory)
     return usageError(
         "--smallest-checkpoint bounds the bottlenecks that a policy keeps, so it goes "

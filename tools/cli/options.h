@@ -72,6 +72,7 @@ struct PlanFlags {
   std::vector<std::string> allow;     // words of --allow; empty: recompute
   std::vector<ChunkRequest> chunks;
   std::optional<int64_t> microBatches;
+  std::vector<BatchRequest> batch;
   std::string batchNorm; // of micro-batches; empty: whole
   StageOptions stages;
   bool hasStages = false;            // an option asks for them

@@ -10,6 +10,8 @@ namespace isthmus {
 // Options that several verbs take, with their help texts.
 void addModelOptions(CLI::App &verb, ModelOptions &o);
 void addPlanFlags(CLI::App &verb, PlanFlags &o);
+// Takes texts of --batch or --whole (parseBatchRequest). Errors: CLI::ValidationError.
+void takeBatch(const char *option, llvm::ArrayRef<std::string> texts, PlanFlags &o);
 // -o and --weights; `what` is the product: "the inverse".
 void addGraphProduct(CLI::App &verb, const std::string &what, GraphProduct &product);
 // `doc` follows the names of the optimizers. The value that --optimizer has before parsing is its

@@ -291,7 +291,17 @@ void addAxisOptions(CLI::App &app, Options &o) {
   };
   axis("--budgets", o.budgets,
        "budgets, as a list such as 90%,2GiB,min or a range such as 90%:30%:-10%");
-  axis("--batch", o.batch, "examples in a batch, as a list or a range such as 8:64:8")
+  app.add_option_function<std::string>(
+         "--batch",
+         [&o](const std::string &value) {
+           if (value.rfind('%', 0) == 0)
+             takeBatch("--batch", value, o.plan);
+           else
+             o.batch = value;
+         },
+         "examples in a batch, as a list or a range such as 8:64:8; or the axis of an input that "
+         "they are on, as %x:axis=1")
+      ->group(group)
       ->expected(0, 1);
   axis("--depth", o.depth,
        "the depth of a model of the zoo: its blocks or layers, as `isthmus zoo` lists them")

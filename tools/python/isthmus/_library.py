@@ -136,6 +136,8 @@ class CompileOptions(ctypes.Structure):
         ("balance", c_char_p),
         ("batch_norm", c_char_p),
         ("smallest_checkpoint", c_int64),
+        ("batch", POINTER(c_char_p)),
+        ("num_batch", c_size_t),
     ]
 
 

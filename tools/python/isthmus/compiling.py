@@ -79,6 +79,8 @@ def plan_options(
     costs: str | os.PathLike[str] | None,
     chunk: Names | None,
     microbatches: SupportsIndex | None,
+    batch: Names | None,
+    whole: Names | None,
 ) -> None:
     """Sets how the plan is chosen."""
     if sum(way is not None for way in (policy, checkpoints, budget)) > 1:
@@ -105,11 +107,10 @@ def plan_options(
     if link is not None:
         options.link = float(parse_size(link[:-2] if isinstance(link, str) and link.endswith("/s") else link, "a link's rate, bytes a second,"))
     if chunk is not None:
-        chunks = [chunk] if isinstance(chunk, str) else list(chunk)
-        options.chunks = (ctypes.c_char_p * len(chunks))(*(text.encode() for text in chunks))
-        options.num_chunks = len(chunks)
+        options.chunks, options.num_chunks = _texts(_listed(chunk))
     if microbatches is not None:
         options.micro_batches = _int64("microbatches", microbatches)
+    options.batch, options.num_batch = _texts(_listed(batch) + [name + ":whole" for name in _listed(whole)])
     if costs is not None:
         with open(costs, "rb") as file:
             options.costs = file.read()
@@ -135,6 +136,14 @@ def stage_options(
     options.devices = _text("devices", devices if devices is None or isinstance(devices, str) else ",".join(devices))
     options.balance = _text("balance", balance if balance is None or isinstance(balance, str) else ",".join(map(str, balance)))
     options.batch_norm = _text("batch_norm", batch_norm)
+
+
+def _listed(given: Names | None) -> list[str]:
+    return [] if given is None else [given] if isinstance(given, str) else list(given)
+
+
+def _texts(texts: list[str]) -> tuple[ctypes.Array[ctypes.c_char_p], int]:
+    return (ctypes.c_char_p * len(texts))(*(encoded(text) for text in texts)), len(texts)
 
 
 def _text(what: str, given: str | None) -> bytes | None:

@@ -95,6 +95,8 @@ class Graph:
         costs: str | os.PathLike[str] | None = None,
         chunk: Names | None = None,
         microbatches: SupportsIndex | None = None,
+        batch: Names | None = None,
+        whole: Names | None = None,
         batch_norm: str | None = None,
         stages: SupportsIndex | None = None,
         schedule: str | None = None,
@@ -128,6 +130,7 @@ class Graph:
         allow: how tensors may be restored within a budget: "recompute,invert,fetch,encode,chunk", or a list; None: recompute.
         costs: a file of measured times, as `isthmus profile -o` writes it.
         chunk: regions to run part by part, "%logits:axis=0,chunks=8" or a list of such; microbatches: the whole step in so many parts.
+            batch: the axes of inputs on which the examples are, "%x:axis=1" or a list of such; whole: names of inputs without examples.
             batch_norm: "micro": batch norms take the statistics of each of them; None: of the whole batch.
         stages, schedule, checkpoint, devices, balance: of a step over several devices (docs/stages.md), such as 2, "1f1b", "always",
             "cpu:0,cpu:1", "2,1" or "%h1"; the last two also as lists. The report has the figures of each device.
@@ -168,6 +171,8 @@ class Graph:
             costs=costs,
             chunk=chunk,
             microbatches=microbatches,
+            batch=batch,
+            whole=whole,
         )
         compiling.stage_options(
             options, stages=stages, schedule=schedule, checkpoint=checkpoint, devices=devices, balance=balance, batch_norm=batch_norm
