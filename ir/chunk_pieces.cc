@@ -6,6 +6,7 @@
 #include "ir/spelling.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
+#include <numeric>
 
 namespace isthmus {
 namespace {
@@ -145,7 +146,7 @@ private:
     if (p.kind == Piece::Split) {
       if (to != g_.type(p.of).dims)
         return false;
-      p.kind = Piece::Whole;
+      p = {Piece::Whole, p.of};
     } else if (p.kind == Piece::Whole) {
       const std::optional<AxisCut> cut = cutThatSplits(from, to);
       if (!cut)
@@ -157,12 +158,11 @@ private:
       p.isSplit = false;
     } else if (p.kind == Piece::Cut) {
       const std::optional<AxisCut> cut = cutThatSplits(from, to);
-      if (!cut || cut->axis != p.cut.axis ||
-          (p.cut.outer != cut->outer && p.cut.outer != Piece::kAnyOuter))
+      const std::optional<Share> share = cut ? shareOf(p, *cut) : std::nullopt;
+      if (!share)
         return false;
-      if (p.cut.outer == Piece::kAnyOuter)
-        p.end /= cut->outer;
       p.cut = *cut;
+      p.end = share->end;
       p.isSplit = true;
     } else {
       return false;
@@ -193,11 +193,9 @@ private:
         int64_t(part.cut.axis) + part.isSplit != axis ||
         (part.begin != start && part.begin != Piece::kAnywhere))
       return false;
-    AxisCut cut = part.cut;
-    if (cut.outer == Piece::kAnyOuter)
-      cut.outer = 1;
+    const AxisCut cut = part.isSplit ? part.cut : AxisCut{part.cut.axis};
     const Type &whole = g_.type(part.of);
-    if (cut.outer > 1 && !part.isSplit)
+    if (!shareOf(part, cut))
       return false;
     if (g_.type(n.firstResult) != whole.with(part.isSplit ? splitDims(whole, cut) : whole.dims))
       return false;
@@ -223,6 +221,7 @@ private:
   struct Share {
     int64_t begin = ChunkPiece::kAnywhere, end = 0, length = 1; // or `end` places anywhere
     AxisCut cut = {};
+    int64_t period = 1; // of places anywhere
 
     bool isAnywhere() const { return begin == ChunkPiece::kAnywhere; }
     int64_t places() const { return isAnywhere() ? end : end - begin; }
@@ -264,16 +263,17 @@ private:
     ++total.steps;
     if (total.shares.size() > 1)
       out_.rounds.set(n.result(result).index);
-    const ValueId all = total.numAll == total.shares.size() ? valueOf(total) : ValueId();
+    const ValueId restored = n.numResults > 1 ? v : n.from.restores;
+    const bool isAll = isAllOf(total, restored);
     set(n, result,
         {.kind = Piece::Sum,
-         .of = all ? all : v,
-         .end = all ? 1 : 0,
+         .of = isAll ? restored : v,
+         .end = isAll,
          .length = 1,
          .total = id,
          .step = total.steps,
          .isWide = isWide});
-    return true;
+    return isAll || restored == v;
   }
   // Whether a share is of the places behind those of another one, along the same cut.
   static bool goesOn(const Share &before, const Share &share) {
@@ -282,32 +282,36 @@ private:
             __int128(before.end) * share.length == __int128(share.begin) * before.length);
   }
 
-  // The value that the shares, which are all of their values, add up to; none if they do not.
-  ValueId valueOf(const Total &total) {
-    ValueId v = total.shares.begin()->first;
-    for (; v; v = sumWith(v))
-      if (numShares(v, total) == total.shares.size())
-        return v;
-    return ValueId();
-  }
-  // How many of the shares the value is the sum of; 0 if it is no such sum.
-  size_t numShares(ValueId v, const Total &total) {
-    std::vector<ValueId> open{v};
+  // Whether the value is the sum of the shares, and each is all of its value.
+  bool isAllOf(const Total &total, ValueId v) {
+    if (total.numAll != total.shares.size())
+      return false;
     size_t number = 0;
-    while (!open.empty()) {
-      const ValueId now = open.back();
-      open.pop_back();
-      if (total.shares.count(now)) {
-        ++number;
-        continue;
-      }
-      const NodeId def = g_.value(now).def;
-      if (!def || !llvm::all_of(g_.node(def).operands, [&](ValueId o) { return sumWith(o) == now; }) ||
-          g_.node(def).operands.empty())
-        return 0;
-      open.insert(open.end(), g_.node(def).operands.begin(), g_.node(def).operands.end());
+    for (ValueId leaf : addedTo(v, &total.shares)) {
+      if (!total.shares.count(leaf))
+        return false;
+      ++number;
     }
-    return number;
+    return number == total.shares.size();
+  }
+  // The values that the original adds up to `v`, and to nothing else; itself, if none is. None of
+  // `until` is taken apart.
+  llvm::SmallVector<ValueId, 2> addedTo(ValueId v, const llvm::DenseMap<ValueId, Share> *until) {
+    llvm::SmallVector<ValueId, 2> leaves;
+    llvm::SmallVector<ValueId, 4> open{v};
+    while (!open.empty()) {
+      const ValueId now = open.pop_back_val();
+      const NodeId def = g_.value(now).def;
+      const bool isSum = def && Graph::isReplaced(def) && g_.node(def).op->name == "add" &&
+                         !(until && until->count(now)) &&
+                         llvm::all_of(g_.node(def).operands,
+                                      [&](ValueId o) { return sumWith(o) == now; });
+      if (isSum)
+        open.append(g_.node(def).operands.begin(), g_.node(def).operands.end());
+      else
+        leaves.push_back(now);
+    }
+    return leaves;
   }
   // What the original adds the value to, if it is one value.
   ValueId sumWith(ValueId v) {
@@ -328,11 +332,10 @@ private:
 
   bool summed(const Node &n) {
     const Piece a = pieceOf(n.operands[0]), b = pieceOf(n.operands[1]);
-    const ValueId v = n.from.restores;
     if (b.kind != Piece::Sum || !b.total || a.kind == Piece::None || a.isWide != b.isWide ||
-        totals_[*b.total].shares.size() != 1 || !totals_[*b.total].shares.count(v))
+        totals_[*b.total].shares.size() != 1)
       return false;
-    const Share share = totals_[*b.total].shares.lookup(v);
+    const auto [v, share] = *totals_[*b.total].shares.begin();
     if (!addShare(n, 0, a, v, share, a.isWide))
       return false;
     out_.rounds.set(n.firstResult.index);
@@ -369,10 +372,11 @@ private:
   }
   bool rounded(const Node &n) {
     const Piece p = pieceOf(n.operands[0]);
-    if (p.kind != Piece::Sum || !p.isWide || !isOfAll(p) || p.of != n.from.restores ||
+    if (p.kind != Piece::Sum || !p.isWide || p.step != totals_[*p.total].steps ||
+        !isAllOf(totals_[*p.total], n.from.restores) ||
         g_.type(n.firstResult).dtype != g_.type(p.of).dtype)
       return false;
-    set(n, 0, {n.op->name == "cast" ? Piece::Whole : Piece::Front, p.of});
+    set(n, 0, {n.op->name == "cast" ? Piece::Whole : Piece::Front, n.from.restores});
     return true;
   }
   // Whether the node takes the whole from the front of a tensor, or a smaller tensor with it.
@@ -391,9 +395,15 @@ private:
 
   // --- The node that makes the value, on shares of its operands
 
+  // The last sum of several restores what they add up to.
   bool computed(NodeId id) {
     const Node &n = g_.node(id);
-    const ValueId first = n.from.restores;
+    return computes(n, n.from.restores) ||
+           llvm::any_of(addedTo(n.from.restores, nullptr), [&](ValueId v) {
+             return v != n.from.restores && computes(n, v);
+           });
+  }
+  bool computes(const Node &n, ValueId first) {
     const NodeId def = g_.value(first).def;
     if (!def || g_.node(def).firstResult != first)
       return false;
@@ -415,8 +425,7 @@ private:
     return false;
   }
 
-  // How the node's whole may be cut, as its operands are; or, if their elements are alike, as a
-  // result is.
+  // How the node's whole may be cut: as its operands are; or, if they lie anywhere, as a result is.
   std::vector<CallCuts> cutsThatMayBe(const Node &n, const Node &whole, const OpCall &call,
                                       llvm::ArrayRef<ValueId> operands) const {
     std::vector<CallCuts> found;
@@ -424,19 +433,35 @@ private:
       if (auto cuts = cutsOf(call, from, cut))
         found.push_back(std::move(*cuts));
     };
-    for (size_t i = 0; i < operands.size(); ++i)
-      if (const Piece p = pieceOf(operands[i]); p.kind == Piece::Cut && p.of == whole.operands[i] &&
-                                                p.cut.outer != Piece::kAnyOuter) {
+    std::optional<std::pair<size_t, AxisCut>> anywhere;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const Piece p = pieceOf(operands[i]);
+      if (p.kind != Piece::Cut || p.of != whole.operands[i])
+        continue;
+      if (p.begin != Piece::kAnywhere) {
         add({CallPlace::Operand, i}, p.cut);
         return found;
       }
-    for (size_t i = 0; i < operands.size(); ++i)
-      if (const Piece p = pieceOf(operands[i]); p.kind == Piece::Cut && p.of == whole.operands[i])
-        add({CallPlace::Operand, i}, {p.cut.axis});
+      if (anywhere)
+        anywhere->second.outer = std::lcm(anywhere->second.outer, p.cut.outer);
+      else
+        anywhere = {i, p.cut};
+    }
+    if (anywhere)
+      add({CallPlace::Operand, anywhere->first}, anywhere->second);
     const Type &type = g_.type(whole.firstResult), &own = g_.type(n.firstResult);
-    for (uint32_t axis = 0; axis < type.dims.size() && own.rank() == type.rank(); ++axis)
-      if (own.dims[axis] != type.dims[axis])
-        add({CallPlace::Result, 0}, {axis});
+    for (uint32_t axis = 0; axis < type.dims.size() && own.rank() == type.rank(); ++axis) {
+      if (own.dims[axis] == type.dims[axis])
+        continue;
+      const size_t before = found.size();
+      add({CallPlace::Result, 0}, {axis});
+      if (!anywhere || found.size() == before)
+        continue;
+      // The cut is inside of an outer part of the operand and of the result.
+      if (const auto &of = found.back().operands[anywhere->first]; of)
+        add({CallPlace::Operand, anywhere->first},
+            {of->cut.axis, std::lcm(anywhere->second.outer, of->cut.outer)});
+    }
     return found;
   }
 
@@ -447,9 +472,23 @@ private:
              __int128(a.end) * b.length == __int128(b.end) * a.length;
     if (__int128(a.places()) * b.length != __int128(b.places()) * a.length)
       return false;
-    if (a.isAnywhere())
+    if (a.isAnywhere() && b.isAnywhere())
+      a.period = std::lcm(a.period, b.period);
+    else if (a.isAnywhere())
       a = b;
     return true;
+  }
+
+  // The share that a piece is of a cut; none if it is none.
+  std::optional<Share> shareOf(const Piece &p, AxisCut cut) const {
+    const int64_t length = cut.innerOf(g_.type(p.of));
+    if (p.begin != Piece::kAnywhere)
+      return p.cut == cut ? std::optional<Share>({p.begin, p.end, length, cut}) : std::nullopt;
+    const int64_t places = p.end * p.cut.outer; // of the axis
+    if (p.cut.axis != cut.axis || cut.outer % p.cut.outer != 0 ||
+        places % (cut.outer * p.period) != 0 || length % p.period != 0)
+      return std::nullopt;
+    return Share{p.begin, places / cut.outer, length, cut, p.period};
   }
 
   // Whether the node makes a share of the results, from equal shares of the operands. Sets the
@@ -457,7 +496,6 @@ private:
   bool isAlong(const Node &n, const Node &whole, const OpCall &call, const CallCuts &cuts,
                llvm::ArrayRef<ValueId> operands, ValueId before) {
     std::optional<Share> share;
-    bool isAnyOuter = !call.op->cuts; // a reshape's are known
     for (size_t i = 0; i < operands.size(); ++i) {
       const Piece p = pieceOf(operands[i]);
       const std::optional<CallCuts::Of> &of = cuts.operands[i];
@@ -465,13 +503,9 @@ private:
         return false;
       if (!of)
         continue;
-      const bool isAny = p.cut.outer == Piece::kAnyOuter;
-      isAnyOuter &= isAny;
-      Share own{p.begin, p.end, (isAny ? AxisCut{p.cut.axis} : p.cut).innerOf(g_.type(p.of))};
-      if (of->isOfParts && !takePart(own, unitsOf(call, cuts)))
-        return false;
-      if (p.cut.axis != of->cut.axis || (!isAny && p.cut.outer != of->cut.outer) ||
-          (share && !agree(*share, own)))
+      std::optional<Share> own = shareOf(p, of->cut);
+      if (!own || (of->isOfParts && !takePart(*own, unitsOf(call, cuts))) ||
+          (share && !agree(*share, *own)))
         return false;
       share = share ? share : own;
     }
@@ -486,7 +520,7 @@ private:
     if (const auto parts = partsOf(call, cuts); parts && !isOnePart(*share, *parts))
       return false;
     return hasAttrsOf(n, whole, call, cuts, *share) &&
-           takeResults(n, whole, cuts, *share, before, isAnyOuter && share->isAnywhere());
+           takeResults(n, whole, call, cuts, *share, before);
   }
 
   // --- Axes with an element for each of some uneven parts: a chunk is one of the parts
@@ -544,16 +578,17 @@ private:
                      n.attrs);
   }
 
-  bool takeResults(const Node &n, const Node &whole, const CallCuts &cuts, const Share &share,
-                   ValueId before, bool isAnyOuter) {
+  bool takeResults(const Node &n, const Node &whole, const OpCall &call, const CallCuts &cuts,
+                   const Share &share, ValueId before) {
     for (uint32_t r = 0; r < n.numResults; ++r) {
       const ValueId v = whole.result(r);
       if (!cuts.keepsBits)
         out_.rounds.set(n.result(r).index);
       if (const auto &of = cuts.results[r]) {
-        const AxisCut cut{of->cut.axis, isAnyOuter ? Piece::kAnyOuter : of->cut.outer};
         const int64_t size = of->cut.innerOf(g_.type(v));
-        Piece p{Piece::Cut, v, cut};
+        Piece p{Piece::Cut, v, of->cut};
+        if (share.isAnywhere())
+          p.period = periodOf(call, cuts, r, share.period);
         if (of->isOfParts) {
           p.begin = partsBefore(share.length, size, share.begin);
           p.end = p.begin + 1;
@@ -575,6 +610,20 @@ private:
         return false;
     }
     return true;
+  }
+  // The period of a result whose operands have one. A reshape has the same elements, so those of the
+  // operand's axis that repeat lie as far apart in the result.
+  static int64_t periodOf(const OpCall &call, const CallCuts &cuts, uint32_t r, int64_t period) {
+    if (!call.op->cuts)
+      return period;
+    auto stride = [](const Type &t, AxisCut cut) {
+      int64_t n = 1;
+      for (int64_t d : llvm::makeArrayRef(t.dims).drop_front(cut.axis + 1))
+        n *= d;
+      return n;
+    };
+    const int64_t far = period * stride(call.operands[0], cuts.operands[0]->cut);
+    return far / std::gcd(far, stride(call.results[r], cuts.results[r]->cut));
   }
   static AxisCut cutOfOperands(const CallCuts &cuts) {
     const auto first = llvm::find_if(cuts.operands, [](const auto &of) { return of.has_value(); });

@@ -13,19 +13,18 @@ struct ChunkPiece {
     None,    // no chunk's, or one that is wrong
     Whole,   // all of it
     Split,   // all of it, with the axis of `cut` as two (splitDims)
-    Cut,     // the elements from `begin` to `end` of `cut`; of a value whose elements there are
-             // alike, `begin` is kAnywhere and `end` their number
+    Cut,     // the elements from `begin` to `end` of `cut`. Of a value whose elements there repeat
+             // every `period` elements, `begin` is kAnywhere and `end` their number; they are those
+             // of any cut of the axis in multiples of `cut.outer`, as far as the period goes into it
     Written, // the whole, of which the elements from 0 to `end` of `cut` are right
     Front,   // a tensor that begins with the whole
     Sum      // the sum over some places, or of several such sums; all of it if `end` is `length`
   };
   static constexpr int64_t kAnywhere = -1;
-  // Of an axis whose elements are alike: any outer part of it.
-  static constexpr int64_t kAnyOuter = 0;
   Kind kind = None;
   ValueId of;
   AxisCut cut = {};
-  int64_t begin = 0, end = 0, length = 0;
+  int64_t begin = 0, end = 0, length = 0, period = 1;
   std::optional<uint32_t> total; // of a sum: which one, in the order of their first shares
   uint32_t step = 0;             // of a sum: how often something was added to it
   bool isWide = false;           // a sum in f32, of a value of 16 bits

@@ -50,15 +50,16 @@ template <typename Value> Tensor filled(const Type &type, Value value) {
   });
 }
 
-// Finds the calls that read `v`. Reshaped labels are bounded by the readers of the reshape.
-void findIndexReaders(const Graph &g, ValueId v, std::vector<IndexReader> &out) {
+// Finds the calls that read `v`, which is the input or a part of it. Reshaped labels are bounded by
+// the readers of the reshape, and labels in chunks by those of the chunks.
+void findIndexReaders(const Graph &g, ValueId input, ValueId v, std::vector<IndexReader> &out) {
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
     for (size_t o = 0; o < n.operands.size(); ++o) {
       if (n.operands[o] != v)
         continue;
-      if (n.op->is(kView))
-        findIndexReaders(g, n.firstResult, out);
+      if (n.op->is(kView) || (n.is(StandIn::Chunk) && n.from.restores == input))
+        findIndexReaders(g, input, n.firstResult, out);
       else if (n.op->indexBound)
         if (auto bound = n.op->indexBound(g.call(NodeId(i)), o))
           out.push_back({g.call(NodeId(i)), o, *bound});
@@ -68,7 +69,7 @@ void findIndexReaders(const Graph &g, ValueId v, std::vector<IndexReader> &out) 
 
 std::vector<IndexReader> indexReaders(const Graph &g, ValueId v) {
   std::vector<IndexReader> out;
-  findIndexReaders(g, v, out);
+  findIndexReaders(g, v, v, out);
   return out;
 }
 

@@ -34,7 +34,7 @@ std::string Factors::str() const {
     for (const Axis &a : axes) {
       if (s.back() != '[')
         s += ", ";
-      s += a.factor == kWhole ? "." : std::string(1, char('a' + a.factor % 26));
+      s += a.factor == kWhole ? "." : name(a.factor);
       if (a.isOfParts)
         s += "/";
       if (a.block != 1)

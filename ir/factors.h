@@ -35,6 +35,7 @@ struct Factors {
   // The axis that has the factor; no two axes of a tensor have one.
   static std::optional<size_t> axisOf(const Axes &axes, uint32_t factor);
   uint32_t numFactors() const;
+  static std::string name(uint32_t factor) { return std::string(1, char('a' + factor % 26)); }
   std::string str() const; // "[a, b] [b, c] -> [a, c]"; whole axes are dots, "=[a]" is repeated,
                            // "a*6" has a block, "a/" is of parts
 };

@@ -2,6 +2,7 @@
 
 #include "ir/diagnostics.h"
 #include "ir/spelling.h"
+#include "passes/chunk/chunk.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -112,7 +113,7 @@ private:
         continue;
       Reach other;
       share({v, {axis}}, other);
-      if (other.wholes < reached_.wholes && other.places.size() >= reached_.places.size()) {
+      if (other.wholes < reached_.wholes && 10 * other.places.size() >= 9 * reached_.places.size()) {
         reached_ = std::move(other);
         examples_ = g_.type(v).dims[axis];
         out_.found = input;
@@ -216,7 +217,8 @@ llvm::Expected<BatchRequest> parseBatchRequest(llvm::StringRef text) {
 }
 
 llvm::Expected<BatchAxes> batchAxes(const Graph &g, llvm::ArrayRef<BatchRequest> requests) {
-  return Axes(g, requests).run();
+  const Graph unreduced = withUnreducedLosses(g); // a reduced loss needs all examples
+  return Axes(unreduced, requests).run();
 }
 
 } // namespace isthmus

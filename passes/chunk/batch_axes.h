@@ -27,7 +27,7 @@ struct BatchAxes {
 
 // The inputs of `requests` have the examples as they say. Without any, the first input with a first
 // size of two or more has them on axis 0; unless nodes need that axis whole, and fewer nodes need
-// another axis whole which no fewer values have, as in a file of [T, B, D]. From there cuts
+// another axis whole which nearly as many values have (nine tenths), as in a file of [T, B, D]. From there cuts
 // (ir/axis_cut.h) tell the axes of the others, on whichever axis they come. An input that they do
 // not reach has the examples on axis 0 if it has as many, or a multiple, and that axis is no other
 // one: neither a parameter, a state or a constant nor an input with examples shares it. So the

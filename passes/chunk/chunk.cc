@@ -180,7 +180,7 @@ private:
       operands.insert(operands.begin() + n.op->accumulation.operand, sums_.lookup(total));
     const NodeId made = b.createNode(goesOn ? n.op->accumulation.op : n.op->name, operands, attrs,
                                      chunkName(n.firstResult, k));
-    mark(made, n.firstResult, k);
+    mark(made, goesOn ? addedTo(n.firstResult) : n.firstResult, k);
     const Factors f = n.numResults > 1 ? factorsOf(g_.call(id)) : Factors();
     for (uint32_t i = 0; i < n.numResults; ++i)
       if (const ValueId now = r_.to().node(made).result(i); !f.isRepeated(i) || isCut(n.result(i)))
@@ -243,6 +243,12 @@ private:
       r_.setMap(v, reshaped(b, r_.map(v), g_.type(v).dims, v, k));
   }
 
+  // What a node makes that adds a chunk of the sum: the total, if it is the last of it.
+  ValueId addedTo(ValueId v) const {
+    const ValueId total = region_.totalOf(v);
+    return openSums_.lookup(total) == 1 && !isShort(v) ? total : v;
+  }
+
   // Adds chunk k of a sum to its total.
   void addUp(Builder &b, ValueId v, ValueId made, int64_t k, bool isSum) {
     const ValueId total = region_.totalOf(v);
@@ -250,7 +256,7 @@ private:
       made = castTo(b, DType::F32, made, v, k);
     auto before = sums_.find(total);
     if (before != sums_.end() && !isSum)
-      made = helper(b, "add", {before->second, made}, {}, v, k);
+      made = helper(b, "add", {before->second, made}, {}, addedTo(v), k);
     sums_[total] = made;
     const bool isComplete = --openSums_[total] == 0;
     if (isShort(v) && isComplete)
