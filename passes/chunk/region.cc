@@ -191,11 +191,11 @@ private:
   // one node.
   bool isPartOfSum(ValueId v, NodeId reader) const {
     const NodeId def = g_.value(v).def;
-    if (!def || isKept(v) || uses_.of(v).size() != 1 || g_.node(def).device != g_.node(reader).device)
+    if (!def || isKept_.lookup(v) || uses_.of(v).size() != 1 ||
+        g_.node(def).device != g_.node(reader).device)
       return false;
     return totals_.count(v) > 0 || (now_.nodes.count(def) && !now_.cuts.count(v) && isSum(v));
   }
-  bool isKept(ValueId v) const { return v == g_.loss || llvm::is_contained(g_.outputs(), v); }
   bool isSum(ValueId v) const {
     const std::optional<CallCuts> cuts = cutsOfNode(g_.value(v).def);
     return cuts && cuts->isSum(g_.value(v).resultIndex);

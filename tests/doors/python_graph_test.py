@@ -133,7 +133,10 @@ class Graphs(unittest.TestCase):
             (isthmus.BadInput, "microbatches is a whole number of 64 bits", {"microbatches": -(2**63) - 1}),
             (FileNotFoundError, "nosuch.json", {"costs": "nosuch.json"}),
             (TypeError, "a policy is a string", {"policy": 3}),
-            (TypeError, "unexpected keyword", {"batch": 3}),
+            (TypeError, "unexpected keyword", {"batches": 3}),
+            (TypeError, "batch is a string or a list of strings, got int", {"batch": 3}),
+            (isthmus.BadInput, "as in '%x:axis=1'", {"batch": "%x", "microbatches": 2}),
+            (isthmus.BadInput, "is not there", {"whole": "%nosuch", "microbatches": 2}),
         ):
             with self.subTest(message), self.assertRaisesRegex(error, message):
                 forward.compile(**{"loss": "mean", **GENERIC, **options})

@@ -107,10 +107,10 @@ def plan_options(
     if link is not None:
         options.link = float(parse_size(link[:-2] if isinstance(link, str) and link.endswith("/s") else link, "a link's rate, bytes a second,"))
     if chunk is not None:
-        options.chunks, options.num_chunks = _texts(_listed(chunk))
+        options.chunks, options.num_chunks = _texts(_listed("chunk", chunk))
     if microbatches is not None:
         options.micro_batches = _int64("microbatches", microbatches)
-    options.batch, options.num_batch = _texts(_listed(batch) + [name + ":whole" for name in _listed(whole)])
+    options.batch, options.num_batch = _texts(_listed("batch", batch) + [name + ":whole" for name in _listed("whole", whole)])
     if costs is not None:
         with open(costs, "rb") as file:
             options.costs = file.read()
@@ -138,8 +138,13 @@ def stage_options(
     options.batch_norm = _text("batch_norm", batch_norm)
 
 
-def _listed(given: Names | None) -> list[str]:
-    return [] if given is None else [given] if isinstance(given, str) else list(given)
+def _listed(what: str, given: Names | None) -> list[str]:
+    if given is None or isinstance(given, str):
+        return [] if given is None else [given]
+    texts = list(given) if isinstance(given, Iterable) else [given]
+    for wrong in (text for text in texts if not isinstance(text, str)):
+        raise TypeError(f"{what} is a string or a list of strings, got {type(wrong).__name__}")
+    return texts
 
 
 def _texts(texts: list[str]) -> tuple[ctypes.Array[ctypes.c_char_p], int]:
