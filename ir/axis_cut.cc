@@ -19,29 +19,51 @@ const Type &typeAt(const OpCall &call, CallPlace p) {
   return p.kind == CallPlace::Operand ? call.operands[p.index] : call.results[p.index];
 }
 
-// Whether chunks along the factor must be of neighbours: some axis has an element for each part of
-// it, or an attribute tells where in the whole a chunk begins.
-bool needsNeighbours(const OpCall &call, const Factors &f, uint32_t factor) {
-  auto isOfParts = [&](const Factors::Axes &axes) {
+const Factors::Axis &axisAt(const Factors &f, CallPlace p, AxisCut cut) {
+  return (p.kind == CallPlace::Operand ? f.operands[p.index] : f.results[p.index])[cut.axis];
+}
+
+// Whether an axis has an element for each part of the factor: chunks must be of neighbours then.
+bool isOfParts(const Factors &f, uint32_t factor) {
+  auto has = [&](const Factors::Axes &axes) {
     const auto axis = Factors::axisOf(axes, factor);
     return axis && axes[*axis].isOfParts;
   };
-  const bool isPlaced =
-      f.isCut(f.results[0], factor) && llvm::any_of(call.op->attrs, [](const AttrDef &a) {
-        return a.axes == AxisRole::First || a.axes == AxisRole::Parts;
-      });
-  return isPlaced || llvm::any_of(f.operands, isOfParts) || llvm::any_of(f.results, isOfParts);
+  return llvm::any_of(f.operands, has) || llvm::any_of(f.results, has);
 }
 
-std::optional<CallCuts> cutsByFactors(const OpCall &call, CallPlace from, AxisCut cut) {
+// Whether an attribute tells where in the whole a chunk of the factor begins.
+bool isPlaced(const OpDef &op, const Factors &f, uint32_t factor) {
+  return f.isCut(f.results[0], factor) && llvm::any_of(op.attrs, [](const AttrDef &a) {
+           return a.axes == AxisRole::First || a.axes == AxisRole::Parts;
+         });
+}
+
+} // namespace
+
+const CallCuts::Of *CallCuts::at(CallPlace p) const {
+  const std::optional<Of> &of = p.kind == CallPlace::Operand ? operands[p.index] : results[p.index];
+  return of ? &*of : nullptr;
+}
+
+bool CallCuts::isRepeated(uint32_t result) const { return llvm::is_contained(repeated, result); }
+
+std::optional<CallCuts> cutsOf(const OpCall &call, CallPlace from, AxisCut cut) {
+  if (call.op->cuts)
+    return call.op->cuts(call, from, cut);
   const Factors f = factorsOf(call);
-  const Factors::Axis &axis =
-      (from.kind == CallPlace::Operand ? f.operands[from.index]
-                                       : f.results[from.index])[cut.axis];
+  const uint32_t factor = axisAt(f, from, cut).factor;
+  if (cut.outer > 1 && factor != Factors::kWhole && isPlaced(*call.op, f, factor))
+    return std::nullopt;
+  return cutsOf(call, f, from, cut);
+}
+
+std::optional<CallCuts> cutsOf(const OpCall &call, const Factors &f, CallPlace from, AxisCut cut) {
+  const Factors::Axis &axis = axisAt(f, from, cut);
   if (axis.factor == Factors::kWhole)
     return std::nullopt;
   const int64_t units = typeAt(call, from).dims[cut.axis] / axis.block;
-  if (cut.outer > 1 && (units % cut.outer != 0 || needsNeighbours(call, f, axis.factor)))
+  if (cut.outer > 1 && (units % cut.outer != 0 || isOfParts(f, axis.factor)))
     return std::nullopt;
   auto cutOf = [&](const Type &t, const Factors::Axes &axes) -> std::optional<CallCuts::Of> {
     const auto at = Factors::axisOf(axes, axis.factor);
@@ -58,22 +80,8 @@ std::optional<CallCuts> cutsByFactors(const OpCall &call, CallPlace from, AxisCu
   out.repeated = f.repeated;
   const bool isSum = llvm::any_of(llvm::seq(0u, uint32_t(call.results.size())),
                                   [&](uint32_t r) { return out.isSum(r); });
-  out.keepsBits =
-      !llvm::is_contained(f.rounding, axis.factor) && !(isSum && cut.outer > 1);
+  out.keepsBits = !llvm::is_contained(f.rounding, axis.factor) && !(isSum && cut.outer > 1);
   return out;
-}
-
-} // namespace
-
-const CallCuts::Of *CallCuts::at(CallPlace p) const {
-  const std::optional<Of> &of = p.kind == CallPlace::Operand ? operands[p.index] : results[p.index];
-  return of ? &*of : nullptr;
-}
-
-bool CallCuts::isRepeated(uint32_t result) const { return llvm::is_contained(repeated, result); }
-
-std::optional<CallCuts> cutsOf(const OpCall &call, CallPlace from, AxisCut cut) {
-  return call.op->cuts ? call.op->cuts(call, from, cut) : cutsByFactors(call, from, cut);
 }
 
 Dims splitDims(const Type &t, AxisCut cut) {

@@ -1,5 +1,5 @@
-// How a cut of one value of a call cuts its other values: a call in chunks, along one of the axes of
-// its values or along a part of such an axis.
+// How a cut of one value of a call cuts its other values: a call in chunks, along one of the axes
+// of its values or along a part of such an axis.
 //
 // What is one axis of a value may be several of another: where a reshape merges [T, B] to [T * B],
 // the batch is the inner part of the merged axis. So a cut names an axis and an outer part of it.
@@ -10,6 +10,8 @@
 #include "ir/op_def.h"
 
 namespace isthmus {
+
+struct Factors;
 
 // A cut along `axis`, an axis of [outer, inner] elements, in the inner ones: chunk k is a share of
 // each of the `outer` runs. One outer part is the whole axis.
@@ -34,13 +36,13 @@ struct CallCuts {
   struct Of {
     AxisCut cut;
     int64_t places = 0; // the equal shares of `cut` in which it may be cut
-    // The axis has an element for each of some parts (parts.h) of what is cut: chunks are then these
-    // parts.
+    // The axis has an element for each of some parts (parts.h) of what is cut: chunks are then
+    // these parts.
     bool isOfParts = false;
   };
   llvm::SmallVector<std::optional<Of>, 4> operands; // none: read whole
   llvm::SmallVector<std::optional<Of>, 2> results;  // none: a sum over the chunks, or repeated
-  llvm::SmallVector<uint32_t, 2> repeated; // results of which each chunk gives all
+  llvm::SmallVector<uint32_t, 2> repeated;          // results of which each chunk gives all
   // Whether chunks in their order give the bits of the whole, if a sum goes on from the chunks
   // before (OpDef::accumulation).
   bool keepsBits = true;
@@ -52,6 +54,11 @@ struct CallCuts {
 
 // None if the call cannot be cut where the value at `from` is.
 std::optional<CallCuts> cutsOf(const OpCall &call, CallPlace from, AxisCut cut);
+
+// The same of a call whose cuts follow from these factors, wherever its chunks lie: its op is not
+// asked.
+std::optional<CallCuts> cutsOf(const OpCall &call, const Factors &factors, CallPlace from,
+                               AxisCut cut);
 
 // The dims of a value whose cut axis is two, [outer, inner]: there a chunk is a part of the second.
 Dims splitDims(const Type &t, AxisCut cut);

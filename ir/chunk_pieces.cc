@@ -58,8 +58,10 @@ private:
 
   void copyOf(const Node &clone) {
     const Node &origin = g_.node(clone.from.origin);
-    for (uint32_t r = 0; r < clone.numResults; ++r)
+    for (uint32_t r = 0; r < clone.numResults; ++r) {
       out_.of[clone.result(r).index] = out_.of[origin.result(r).index];
+      out_.rounds[clone.result(r).index] = out_.rounds[origin.result(r).index];
+    }
   }
 
   void findOf(NodeId id) {
@@ -302,10 +304,10 @@ private:
     while (!open.empty()) {
       const ValueId now = open.pop_back_val();
       const NodeId def = g_.value(now).def;
-      const bool isSum = def && Graph::isReplaced(def) && g_.node(def).op->name == "add" &&
-                         !(until && until->count(now)) &&
-                         llvm::all_of(g_.node(def).operands,
-                                      [&](ValueId o) { return sumWith(o) == now; });
+      const bool isSum =
+          def && Graph::isReplaced(def) && g_.node(def).op->name == "add" &&
+          !(until && until->count(now)) &&
+          llvm::all_of(g_.node(def).operands, [&](ValueId o) { return sumWith(o) == now; });
       if (isSum)
         open.append(g_.node(def).operands.begin(), g_.node(def).operands.end());
       else
@@ -399,9 +401,8 @@ private:
   bool computed(NodeId id) {
     const Node &n = g_.node(id);
     return computes(n, n.from.restores) ||
-           llvm::any_of(addedTo(n.from.restores, nullptr), [&](ValueId v) {
-             return v != n.from.restores && computes(n, v);
-           });
+           llvm::any_of(addedTo(n.from.restores, nullptr),
+                        [&](ValueId v) { return v != n.from.restores && computes(n, v); });
   }
   bool computes(const Node &n, ValueId first) {
     const NodeId def = g_.value(first).def;
@@ -611,19 +612,14 @@ private:
     }
     return true;
   }
-  // The period of a result whose operands have one. A reshape has the same elements, so those of the
-  // operand's axis that repeat lie as far apart in the result.
+  // The period of a result whose operands have one. A reshape has the same elements, so those of
+  // the operand's axis that repeat lie as far apart in the result.
   static int64_t periodOf(const OpCall &call, const CallCuts &cuts, uint32_t r, int64_t period) {
     if (!call.op->cuts)
       return period;
-    auto stride = [](const Type &t, AxisCut cut) {
-      int64_t n = 1;
-      for (int64_t d : llvm::makeArrayRef(t.dims).drop_front(cut.axis + 1))
-        n *= d;
-      return n;
-    };
-    const int64_t far = period * stride(call.operands[0], cuts.operands[0]->cut);
-    return far / std::gcd(far, stride(call.results[r], cuts.results[r]->cut));
+    const int64_t from = strideOf(call.operands[0].dims, cuts.operands[0]->cut.axis),
+                  to = strideOf(call.results[r].dims, cuts.results[r]->cut.axis);
+    return period * from / std::gcd(period * from, to);
   }
   static AxisCut cutOfOperands(const CallCuts &cuts) {
     const auto first = llvm::find_if(cuts.operands, [](const auto &of) { return of.has_value(); });

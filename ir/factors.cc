@@ -1,6 +1,7 @@
 #include "ir/factors.h"
 
 #include "ir/parts.h"
+#include "ir/rank.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
@@ -123,6 +124,10 @@ Factors allButFactors(const OpCall &call, llvm::ArrayRef<int64_t> whole) {
   return f;
 }
 
+Factors offAxisFactors(const OpCall &call) {
+  return allButFactors(call, {axisFromFront(call.attrs->getInt("axis"), call.results[0].rank())});
+}
+
 Factors factorsOf(const OpCall &call) {
   if (call.op->factors)
     return withoutOnes(call, call.op->factors(call));
@@ -131,8 +136,7 @@ Factors factorsOf(const OpCall &call) {
   return wholeFactors(call);
 }
 
-// The number of elements from one index of an axis to the next.
-static int64_t strideOf(const Dims &dims, size_t axis) {
+int64_t strideOf(const Dims &dims, size_t axis) {
   int64_t stride = 1;
   for (int64_t d : llvm::makeArrayRef(dims).drop_front(axis + 1))
     stride *= d;

@@ -14,8 +14,8 @@ namespace isthmus {
 struct Factors {
   static constexpr uint32_t kWhole = ~0u;
 
-  // An axis has `block` elements for each unit of its factor: where a reshape merges axes [b, t]
-  // to one, factor b has a block of t there. Or it has an element for each of some parts (parts.h)
+  // An axis has `block` elements for each unit of its factor, and is only cut between them: random
+  // numbers are drawn four at a time. Or it has an element for each of some parts (parts.h)
   // of the factor, which it does not divide evenly: chunks are then these parts.
   struct Axis {
     uint32_t factor = kWhole;
@@ -51,6 +51,9 @@ Attrs attrsOfChunk(const OpCall &call, size_t axis, int64_t begin, int64_t size)
 // is the whole.
 std::optional<int64_t> beginOfChunk(const OpCall &call, size_t axis, const Attrs &chunk);
 
+// The number of elements from one index of an axis to the next.
+int64_t strideOf(const Dims &dims, size_t axis);
+
 // --- For the rows' cells
 
 // No axis has a factor.
@@ -62,5 +65,7 @@ Factors leadingFactors(const OpCall &call, size_t count, llvm::ArrayRef<size_t> 
                        llvm::ArrayRef<size_t> results);
 // All axes but those in `whole`; operands and results have one order of axes.
 Factors allButFactors(const OpCall &call, llvm::ArrayRef<int64_t> whole);
+// All axes but that of the attribute `axis`, likewise.
+Factors offAxisFactors(const OpCall &call);
 
 } // namespace isthmus

@@ -4,18 +4,6 @@
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
-namespace {
-
-// Whether the node adds the sums of two chunks, where the whole has one sum.
-bool addsChunks(const Graph &g, const Node &n) {
-  if (!n.is(StandIn::Chunk) || n.op->name != "add")
-    return false;
-  const NodeId def = g.value(n.from.restores).def;
-  return !def || g.node(def).op != n.op;
-}
-
-} // namespace
-
 llvm::BitVector roundedValues(const Graph &g) {
   llvm::BitVector depend(unsigned(g.numValues()));
   for (size_t i = 0; i < g.outputs().size(); ++i)
@@ -24,7 +12,7 @@ llvm::BitVector roundedValues(const Graph &g) {
   if (g.numReplaced() > 0)
     depend |= chunkPiecesOf(g).rounds;
   for (uint32_t i = 0; i < g.numNodes(); ++i)
-    if (const Node &n = g.node(NodeId(i)); n.is(StandIn::Inverse) || addsChunks(g, n))
+    if (const Node &n = g.node(NodeId(i)); n.is(StandIn::Inverse))
       depend.set(n.firstResult.index);
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));

@@ -342,7 +342,8 @@ void writeRow(const OpDef &op, llvm::raw_ostream &os) {
   if (const std::string factors = factorsText(op); !factors.empty())
     os << "- Factors: " << factors << ".\n";
   else if (op.cuts)
-    os << "- Factors: those of each axis and of each part of a merged one, as far as the elements lie "
+    os << "- Factors: those of each axis and of each part of a merged one, as far as the elements "
+          "lie "
           "in one order.\n";
   if (!op.accumulation.op.empty())
     os << "- Sums in parts: " << code(op.accumulation.op) << " goes on from the part before.\n";
@@ -381,9 +382,11 @@ std::string opsReference() {
         "`[a, c] [c, b] -> [a, b]`.\n"
      << "A factor that no result has is summed; a dot is an axis that stays whole; `a*6` has six "
         "elements for each of `a`.\n"
-     << "A chunk may also be cut from an inner part of an axis, as where [T, B] was merged to [T * B]; "
+     << "A chunk may also be cut from an inner part of an axis, as where [T, B] was merged to [T * "
+        "B]; "
         "a sum over\n"
-     << "such a part, or along a factor that \"rounds\", is in another order than that of the whole.\n"
+     << "such a part, or along a factor that \"rounds\", is in another order than that of the "
+        "whole.\n"
      << "\"Inverse\" names the operands that can be rebuilt from the result, and "
         "how well; some are asked for\n"
      << "only where the graph promises what they need: a factor that is never zero (an "

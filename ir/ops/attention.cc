@@ -7,9 +7,9 @@
 // the scores.
 
 #include "ir/factors.h"
-#include "llvm/ADT/STLExtras.h"
 #include "ir/ops/families.h"
 #include "ir/ops/norm.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
 namespace {
@@ -249,8 +249,8 @@ const AttrDef kScale = {
     "scale", AttrKind::Float, {}, "the factor of the products of queries and keys"};
 const AttrDef kCausal = {"causal", AttrKind::Bool, false, "whether query i sees keys 0 to i only"};
 
-// The axes before the last two, which all but the mask have; and the queries, of `q` and of those in
-// `alike`, if each sees all keys. The mask broadcasts to the scores.
+// The axes before the last two, which all but the mask have; and the queries, of `q` and of those
+// in `alike`, if each sees all keys. The mask broadcasts to the scores.
 Factors factorsOfQueries(const OpCall &c, size_t q, llvm::ArrayRef<size_t> alike, size_t mask) {
   const Dims &dims = c.operands[q].dims;
   const uint32_t queries = uint32_t(dims.size() - 2);

@@ -2,8 +2,8 @@
 // (`gather_elements`, as numpy.take_along_axis) and of slices by tuples of indices (`gather_nd`).
 // Indices out of range read nothing and write nothing.
 
-#include "ir/factors.h"
 #include "ir/ops/indexing.h"
+#include "ir/factors.h"
 #include "ir/rank.h"
 
 namespace isthmus {
@@ -250,8 +250,8 @@ Factors factorsOfElements(const OpCall &c) {
 // gather may be cut, too, unless they are compared with each other.
 Factors factorsOfSlices(const OpCall &c) {
   Factors f = wholeFactors(c);
-  const size_t batch = size_t(c.attrs->getInt("batch_dims")), tuples = c.operands[1].dims.size() - 1,
-               depth = size_t(c.operands[1].dims.back());
+  const size_t batch = size_t(c.attrs->getInt("batch_dims")),
+               tuples = c.operands[1].dims.size() - 1, depth = size_t(c.operands[1].dims.back());
   const bool isGather = c.operands.size() == 2;
   Factors::Axes &data = f.operands[0], &indices = f.operands[1],
                 &slices = isGather ? f.results[0] : f.operands[2];

@@ -122,8 +122,6 @@ ValueList expandShorten(ExpandContext &c) {
       b.create("write_part", {b.reshape(y, dims)}, {{"start", int64_t(0)}, {"size", int64_t(2)}})};
 }
 
-Factors factorsOfOthers(const OpCall &c) { return allButFactors(c, {axisOf(c)}); }
-
 const AttrDef kAxis = {"axis", AttrKind::Int, int64_t(0),
                        "the axis; negative ones count from the end", AxisRole::Axis};
 
@@ -160,7 +158,7 @@ void registerPartOps(OpRegistry &r) {
         .expand = expandWritePart,
         .cost = costWritePart,
         .inPlace = {{0, 1}},
-        .factors = factorsOfOthers,
+        .factors = offAxisFactors,
         .examples = {"write_part(f64[2, 3]) {start = 1, size = 4}",
                      "write_part(f64[2, 3], f64[5, 3]) {start = 3, size = 5}",
                      "write_part(f64[3, 2, 2], f64[3, 4, 2]) {axis = 1, start = 0, size = 4}",

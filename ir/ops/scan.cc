@@ -116,11 +116,6 @@ ValueId inverseRecurrence(InverseContext &c, size_t wanted) {
   return b.sub(y, more);
 }
 
-// All axes but the one that is run along.
-Factors factorsOfOthers(const OpCall &c) {
-  return allButFactors(c, {axisFromFront(c.attrs->getInt("axis"), c.results[0].rank())});
-}
-
 } // namespace
 
 void registerScanOps(OpRegistry &r) {
@@ -146,7 +141,7 @@ void registerScanOps(OpRegistry &r) {
     row.vjp = vjp;
     row.inverse = inverse;
     row.inPlace = {{0, 0}};
-    row.factors = factorsOfOthers;
+    row.factors = offAxisFactors;
     for (const char *rest :
          {"(f64[5])", "(f64[2, 3]) {axis = 1}", "(f64[2, 3]) {axis = -2, reverse = true}",
           "(f64[5]) {exclusive = true}",
@@ -169,7 +164,7 @@ void registerScanOps(OpRegistry &r) {
           .vjp = vjpRecurrence,
           .inverse = inverseRecurrence,
           .inPlace = {{0, 0}, {0, 1}},
-          .factors = factorsOfOthers,
+          .factors = offAxisFactors,
           .examples = {"recurrence(f64[5], f64[5])",
                        "recurrence(f64[2, 3], f64[2, 3]) {axis = 1, previous = true}",
                        "recurrence(f64[2, 4], f64[2, 4]) {axis = -1, reverse = true}",

@@ -373,9 +373,6 @@ ValueId inverseConcat(InverseContext &c, size_t wanted) {
   return sliceAxis(c.b, c.results[0], axis, at, at + c.want.dims[axis]);
 }
 
-Factors factorsOfJoined(const OpCall &c) {
-  return allButFactors(c, {axisOf(*c.attrs, c.operands[0])});
-}
 Cost costFirstResult(const OpCall &c) { return copyOf(c.results[0]); }
 Cost costFirstOperand(const OpCall &c) { return copyOf(c.operands[0]); }
 
@@ -764,7 +761,7 @@ std::vector<OpDef> joiningRows() {
            .inverseKeepsBits = true,
            .sign = signOfOperands,
            .cost = costFirstResult,
-           .factors = factorsOfJoined,
+           .factors = offAxisFactors,
            .examples = {"concat(f64[2, 3], f64[1, 3]) {axis = 0}",
                         "concat(f64[2, 3], f64[2, 1], f64[2, 2]) {axis = -1}", "concat(f64[3])",
                         "concat(f64[2, 2, 2], f64[2, 1, 2]) {axis = 1}",
@@ -784,7 +781,7 @@ std::vector<OpDef> joiningRows() {
            .inverseKeepsBits = true,
            .sign = signOfOperands,
            .cost = costFirstOperand,
-           .factors = factorsOfJoined,
+           .factors = offAxisFactors,
            .examples = {"split(f64[4, 3]) {sizes = [1, 3]}",
                         "split(f64[2, 6]) {axis = 1, sizes = [2, 1, 3]}",
                         "split(f64[2, 4, 2]) {axis = -2, sizes = [2, 2]}",

@@ -45,11 +45,6 @@ ValueList expandLogSoftmaxGrad(ExpandContext &c) { // g - exp(y) sum(g)
   return {c.b.sub(g, c.b.mul(c.b.create("exp", {y}), total))};
 }
 
-// All axes but that of the classes.
-Factors factorsOfRows(const OpCall &c) {
-  return allButFactors(c, {axisFromFront(c.attrs->getInt("axis"), c.results[0].rank())});
-}
-
 Cost costExponentials(const OpCall &c) {
   Cost cost;
   double most = 0;
@@ -72,7 +67,7 @@ OpDef row(const char *name, const char *doc, const char *operands, const char *r
   r.attrs = {{"axis", AttrKind::Int, int64_t(-1), "the axis of the classes", AxisRole::Axis}};
   r.infer = r.operands == "x" ? inferSoftmax : inferSoftmaxGrad;
   r.cost = costExponentials;
-  r.factors = factorsOfRows;
+  r.factors = offAxisFactors;
   std::string types = r.operands == "x" ? "f64[2, 3, 4]" : "f64[2, 3, 4], f64[2, 3, 4]";
   r.inPlace = {{0, 0}};
   if (r.operands != "x")

@@ -2,7 +2,6 @@
 
 #include "ir/diagnostics.h"
 #include "ir/spelling.h"
-#include "passes/chunk/chunk.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -15,8 +14,6 @@ namespace {
 struct Place { // a value and one of its cuts
   ValueId value;
   AxisCut cut;
-
-  bool operator==(const Place &o) const { return value == o.value && cut == o.cut; }
 };
 
 // The places in the order in which they were found, each once.
@@ -76,9 +73,9 @@ private:
         return makeError("expected an input of the step that has examples, or none, got {0}, which "
                          "{1}",
                          name,
-                         !v                            ? "is not there"
+                         !v                           ? "is not there"
                          : input == g_.inputs().end() ? "a node makes"
-                                                       : "is a parameter, a state or a constant");
+                                                      : "is a parameter, a state or a constant");
       const Type &type = g_.type(v);
       if (r.axis && *r.axis >= type.dims.size())
         return makeError("{0} is {1}: it has no axis {2} with examples", name, type.str(), *r.axis);
@@ -98,8 +95,8 @@ private:
   void findFirst() {
     for (int64_t least : {2, 1}) // a single row is mostly of all examples
       for (size_t i = 0; i < g_.inputs().size(); ++i)
-        if (const Input &input = g_.inputs()[i]; input.kind == InputKind::Input &&
-                                                 !isWhole(input) && sizeOf(input) >= least)
+        if (const Input &input = g_.inputs()[i];
+            input.kind == InputKind::Input && !isWhole(input) && sizeOf(input) >= least)
           return takeFirst(i);
   }
   void takeFirst(size_t input) {
@@ -113,7 +110,8 @@ private:
         continue;
       Reach other;
       share({v, {axis}}, other);
-      if (other.wholes < reached_.wholes && 10 * other.places.size() >= 9 * reached_.places.size()) {
+      if (other.wholes < reached_.wholes &&
+          10 * other.places.size() >= 9 * reached_.places.size()) {
         reached_ = std::move(other);
         examples_ = g_.type(v).dims[axis];
         out_.found = input;
@@ -217,8 +215,7 @@ llvm::Expected<BatchRequest> parseBatchRequest(llvm::StringRef text) {
 }
 
 llvm::Expected<BatchAxes> batchAxes(const Graph &g, llvm::ArrayRef<BatchRequest> requests) {
-  const Graph unreduced = withUnreducedLosses(g); // a reduced loss needs all examples
-  return Axes(unreduced, requests).run();
+  return Axes(g, requests).run();
 }
 
 } // namespace isthmus

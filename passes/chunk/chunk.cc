@@ -191,8 +191,8 @@ private:
 
   // Whether the node adds sums of the region.
   bool isTotal(const Node &n) const {
-    return n.numResults == 1 && region_.totals.count(n.firstResult) && n.op->name == "add" &&
-           llvm::all_of(n.operands, [&](ValueId v) { return region_.totals.count(v) > 0; });
+    auto isSum = [&](ValueId v) { return region_.totals.count(v) > 0; };
+    return isSum(n.firstResult) && llvm::all_of(n.operands, isSum);
   }
 
   // Whether the node is a sum over the chunks that its row can go on from.
@@ -441,8 +441,8 @@ private:
   std::map<std::pair<uint32_t, std::string>, ValueId> splits_;
   llvm::DenseMap<ValueId, ValueId> sums_;     // by total: the sum of all chunks so far
   llvm::DenseMap<ValueId, int64_t> openSums_; // by total: how many chunks are still to be added
-  llvm::BitVector readWhole_;      // by value: outside of the region
-  std::vector<ValueId> originals_; // by value: the new graph's, replaced ones included
+  llvm::BitVector readWhole_;                 // by value: outside of the region
+  std::vector<ValueId> originals_;            // by value: the new graph's, replaced ones included
   std::vector<Marked> marked_;
 };
 

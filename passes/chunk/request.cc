@@ -57,7 +57,7 @@ static llvm::Expected<Graph> withRequest(const Graph &g, const ChunkRequest &r) 
   const Type &type = g.type(v);
   if (r.axis >= type.dims.size())
     return makeError("{0} is {1}: it has no axis {2} to cut", name, type.str(), r.axis);
-  const auto region = growRegion(g, Uses(g), v, {r.axis});
+  const auto region = growRegion(regionGraphOf(g), v, {r.axis});
   if (!region)
     return makeError("{0} cannot be cut along axis {1}: a node that makes or reads it needs all of "
                      "that axis, or it is an output; `isthmus ops` tells the factors of each op",
@@ -79,7 +79,7 @@ llvm::Expected<Graph> chunkedAsAsked(const Graph &g, llvm::ArrayRef<ChunkRequest
 }
 
 int64_t examplesOf(const Graph &g, llvm::ArrayRef<BatchRequest> batch) {
-  auto axes = batchAxes(g, batch);
+  auto axes = batchAxes(withUnreducedLosses(g), batch);
   if (!axes)
     llvm::consumeError(axes.takeError()); // told where the step is divided
   return axes ? axes->examples : 0;
@@ -96,7 +96,7 @@ static std::string axesText(const Graph &g, const BatchAxes &axes) {
 }
 
 std::optional<Remark> batchRemark(const Graph &g, llvm::ArrayRef<BatchRequest> batch) {
-  auto axes = batchAxes(g, batch);
+  auto axes = batchAxes(withUnreducedLosses(g), batch);
   if (!axes)
     llvm::consumeError(axes.takeError()); // told where the step is divided
   if (!axes || !axes->found)
@@ -115,8 +115,8 @@ static llvm::Error tooFew(const Graph &g, const BatchAxes &axes, int64_t number)
 }
 
 // By value: how it is cut between examples, as it follows from the inputs. A node that needs the
-// whole batch, such as a norm, keeps the axis where a result has its operand's sizes. None for values
-// that depend on no example, or have none.
+// whole batch, such as a norm, keeps the axis where a result has its operand's sizes. None for
+// values that depend on no example, or have none.
 static std::vector<std::optional<AxisCut>>
 cutsOfExamples(const Graph &g, llvm::ArrayRef<std::optional<AxisCut>> ofInputs) {
   std::vector<std::optional<AxisCut>> cuts(g.numValues());
@@ -173,20 +173,21 @@ static bool areParts(int64_t length, int64_t number, int64_t units) {
 llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number,
                                      llvm::ArrayRef<BatchRequest> requests,
                                      llvm::ArrayRef<int64_t> only) {
-  auto axes = batchAxes(given, requests); // those of chunked graphs, whose inputs are the same
+  Graph g = withUnreducedLosses(given);
+  auto axes = batchAxes(g, requests); // those of chunked graphs, whose inputs are the same
   if (!axes)
     return axes.takeError();
   if (axes->examples < number)
-    return tooFew(given, *axes, number);
+    return tooFew(g, *axes, number);
   const int64_t batch = axes->examples;
-  Graph g = withUnreducedLosses(given);
   RegionOptions all;
   all.leastShare = 0;
-  all.mostNodes = SIZE_MAX;
+  all.mostOps = SIZE_MAX;
   bool isCut = false;
   all.unevenParts = batch % number == 0 ? 0 : number;
   llvm::StringSet<> tried;
   std::vector<std::optional<AxisCut>> cuts = cutsOfExamples(g, axes->ofInputs);
+  RegionGraph regions = regionGraphOf(g);
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
     const ValueId v = n.firstResult;
@@ -195,7 +196,7 @@ llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number,
     if (n.isStandIn() || examples == 0 || examples % batch != 0 ||
         !tried.insert(g.valueName(v)).second)
       continue;
-    auto region = growRegion(g, Uses(g), v, *cut, all);
+    auto region = growRegion(regions, v, *cut, all);
     if (!region)
       continue;
     region->units = std::gcd(region->units, batch); // whole examples
@@ -206,6 +207,7 @@ llvm::Expected<Graph> inMicroBatches(const Graph &given, int64_t number,
     g = chunked(g, *region, number, only);
     isCut = true;
     cuts = cutsOfExamples(g, axes->ofInputs);
+    regions = regionGraphOf(g);
     i = uint32_t(-1); // other nodes have other places now
   }
   if (!isCut)

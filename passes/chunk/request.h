@@ -26,8 +26,8 @@ llvm::Expected<Graph> chunkedAsAsked(const Graph &g, llvm::ArrayRef<ChunkRequest
 // The number of examples of a step (BatchAxes::examples); 0 without any, or with wrong requests.
 int64_t examplesOf(const Graph &g, llvm::ArrayRef<BatchRequest> batch);
 
-// What a person may not expect of the axis on which the step's inputs have their examples, and how to
-// name another one; none where nothing is strange.
+// What a person may not expect of the axis on which the step's inputs have their examples, and how
+// to name another one; none where nothing is strange.
 std::optional<Remark> batchRemark(const Graph &g, llvm::ArrayRef<BatchRequest> batch);
 
 // The whole step in micro-batches: every region along the inputs' axes of examples, each in

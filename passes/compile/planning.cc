@@ -186,7 +186,8 @@ private:
   // Takes a plan with chunks if one is better. The smallest plan at any price comes first, since it
   // is what a budget can be met with; if it adds too much, the smallest that does not comes second.
   llvm::Error inChunks(PlannedGraph &found, const plan::SearchOptions &options) {
-    auto better = planInChunks(source(), problem_, found, target_, o_.ways, o_.batch, options, Price::Any);
+    auto better =
+        planInChunks(source(), problem_, found, target_, o_.ways, o_.batch, options, Price::Any);
     if (!better)
       return better.takeError();
     if (!*better)
@@ -195,7 +196,8 @@ private:
     const int64_t smallest = any.smallestBytes, lowestPeak = any.lowestPeak;
     if (options.smallest &&
         isTooDear(plan::overhead(any.planned.cost, sourceCost()), options.mostAdded)) {
-      better = planInChunks(source(), problem_, found, target_, o_.ways, o_.batch, options, Price::Limited);
+      better = planInChunks(source(), problem_, found, target_, o_.ways, o_.batch, options,
+                            Price::Limited);
       if (!better)
         return better.takeError();
     }

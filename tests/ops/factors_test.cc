@@ -56,17 +56,17 @@ Tensor sliced(const Tensor &t, AxisCut cut, int64_t begin, int64_t end) {
   limits[cut.axis + 1] = end;
   Dims dims = t.type.dims;
   dims[cut.axis] = cut.outer * (end - begin);
-  return reshaped(run(plainKernels(), "slice", {{"starts", starts}, {"limits", limits}}, {split})[0],
-                  dims);
+  return reshaped(
+      run(plainKernels(), "slice", {{"starts", starts}, {"limits", limits}}, {split})[0], dims);
 }
 
 // As "[1] [.] -> [0 in 3]": the axis of each value, and the outer part inside of which it is cut.
 std::string cutsText(const CallCuts &cuts) {
   std::string s;
   auto print = [&](const std::optional<CallCuts::Of> &of) {
-    s += !of ? "[.] " : "[" + std::to_string(of->cut.axis) +
-                            (of->cut.outer == 1 ? "" : " in " + std::to_string(of->cut.outer)) +
-                            "] ";
+    s += !of ? "[.] "
+             : "[" + std::to_string(of->cut.axis) +
+                   (of->cut.outer == 1 ? "" : " in " + std::to_string(of->cut.outer)) + "] ";
   };
   for (const auto &of : cuts.operands)
     print(of);
@@ -181,12 +181,12 @@ private:
     Attrs attrs = *e_.call.attrs;
     if (const auto &of = cuts_.results[0]) {
       const int64_t share = of->cut.innerOf(whole_[0].type) / of->places;
-      attrs = of->isOfParts
-                  ? attrsOfChunk(e_.call, of->cut.axis, partsBefore(units_, parts_, begin),
-                                 partsBefore(units_, parts_, end) -
-                                     partsBefore(units_, parts_, begin))
-                  : attrsOfChunk(e_.call, of->cut.axis, begin * share,
-                                 of->cut.outer * (end - begin) * share);
+      attrs =
+          of->isOfParts
+              ? attrsOfChunk(e_.call, of->cut.axis, partsBefore(units_, parts_, begin),
+                             partsBefore(units_, parts_, end) - partsBefore(units_, parts_, begin))
+              : attrsOfChunk(e_.call, of->cut.axis, begin * share,
+                             of->cut.outer * (end - begin) * share);
     }
     const bool addsOn = (begin > 0 || isShort(0)) && goesOn(0) && !cuts_.results[0];
     const Accumulation &how = e_.call.op->accumulation;
@@ -245,8 +245,8 @@ private:
   const std::vector<Tensor> operands_, whole_;
 };
 
-// All ways in which a call may be cut: along each axis of each value, whole and inside of each outer
-// part. Those that cut all values alike are one.
+// All ways in which a call may be cut: along each axis of each value, whole and inside of each
+// outer part. Those that cut all values alike are one.
 std::vector<CallCuts> allCuts(const OpCall &call) {
   std::vector<CallCuts> all;
   std::set<std::string> seen;
@@ -254,7 +254,8 @@ std::vector<CallCuts> allCuts(const OpCall &call) {
     for (uint32_t axis = 0; axis < t.dims.size(); ++axis)
       for (int64_t outer = 1; outer <= t.dims[axis]; ++outer)
         if (t.dims[axis] % outer == 0)
-          if (auto cuts = cutsOf(call, place, {axis, outer}); cuts && seen.insert(cutsText(*cuts)).second)
+          if (auto cuts = cutsOf(call, place, {axis, outer});
+              cuts && seen.insert(cutsText(*cuts)).second)
             all.push_back(*cuts);
   };
   for (size_t i = 0; i < call.operands.size(); ++i)
@@ -305,7 +306,8 @@ TEST_P(RowFactors, ChunksGiveTheWhole) {
   size_t cuts = 0;
   for (const std::string &text : row.examples)
     cuts += cutAll(plainKernels(), text);
-  EXPECT_TRUE(cuts > 0 || !(row.factors || row.cuts || row.is(kElementwise))) << "no example is cut";
+  EXPECT_TRUE(cuts > 0 || !(row.factors || row.cuts || row.is(kElementwise)))
+      << "no example is cut";
 }
 
 // The kernels that a CPU runs, in the other types: those of libraries and our fast ones among them.

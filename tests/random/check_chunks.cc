@@ -19,16 +19,16 @@ using llvm::toString;
 
 namespace {
 
-// The regions of a graph that grow from each value, along each of its axes.
+// The regions of a graph that grow from each value, along each of its axes and parts of them.
 std::vector<ChunkRegion> regionsOf(const Graph &g, uint64_t seed) {
-  const Uses uses(g);
+  const RegionGraph regions = regionGraphOf(g);
   RegionOptions o;
   o.leastShare = seed % 3 == 0 ? 1e-9 : seed % 3 == 1 ? .3 : 2; // all values, large ones, one
   std::vector<ChunkRegion> found;
   for (uint32_t i = 0; i < g.numNodes(); ++i)
     for (uint32_t r = 0; r < g.node(NodeId(i)).numResults; ++r)
-      for (uint32_t axis = 0; axis < g.type(g.node(NodeId(i)).result(r)).dims.size(); ++axis)
-        if (auto region = growRegion(g, uses, g.node(NodeId(i)).result(r), {axis}, o))
+      for (const AxisCut cut : cutsToGrowFrom(regions, g.node(NodeId(i)).result(r).index))
+        if (auto region = growRegion(regions, g.node(NodeId(i)).result(r), cut, o))
           found.push_back(std::move(*region));
   return found;
 }

@@ -511,6 +511,128 @@ typedef struct {
 ISTHMUS_API const isthmus_placed *isthmus_compiled_layout(const isthmus_compiled *compiled,
                                                           size_t *count);
 
+/* --- Chunks: which part of a framework's graph may run chunk by chunk along an axis, so that its
+ * inner values never exist whole; and in how many chunks. The framework tells how its ops may be
+ * cut, and it rewrites and plans its graph itself. */
+
+typedef struct isthmus_region_graph isthmus_region_graph;
+ISTHMUS_API isthmus_status isthmus_region_graph_new(isthmus_region_graph **graph,
+                                                    isthmus_error **error);
+ISTHMUS_API void isthmus_region_graph_free(isthmus_region_graph *graph);
+
+/* Flags of a value. */
+#define ISTHMUS_IS_FLOAT 1 /* sums of it can be added up */
+#define ISTHMUS_IS_KEPT 2  /* it has to exist whole: an output */
+#define ISTHMUS_IS_LATE 4  /* a gradient of an output, or what follows from one */
+
+/* Adds a value. Values are numbered from 0 on. `bytes` is what it takes: 0 for a view. */
+ISTHMUS_API isthmus_status isthmus_region_graph_add_value(isthmus_region_graph *graph,
+                                                          const int64_t *dims, size_t rank,
+                                                          int64_t bytes, uint32_t flags,
+                                                          isthmus_error **error);
+
+/* Flags of an op. */
+#define ISTHMUS_IS_WHOLE 1   /* it cannot be cut: it has an effect, or draws numbers */
+#define ISTHMUS_IS_RESHAPE 2 /* its operand and its result have the same elements in one order */
+#define ISTHMUS_IS_ADDITION 4 /* of two operands of the result's dims and type */
+
+/* An axis of an operand or a result has a factor of its op, in the notation of einsum: where one is
+ * cut, all axes with its factor are. Results without it are then sums over the chunks, and operands
+ * without it are read whole. */
+typedef struct {
+  int32_t place; /* operand `place`, or result -1 - `place` */
+  uint32_t axis;
+  uint32_t factor;
+  int64_t block; /* the elements for each unit of the factor, between which it may be cut */
+} isthmus_factor;
+
+/* Adds an op, after the ops whose results it reads. Ops are numbered from 0 on. */
+ISTHMUS_API isthmus_status isthmus_region_graph_add_op(
+    isthmus_region_graph *graph, const uint32_t *operands, size_t num_operands,
+    const uint32_t *results, size_t num_results, const isthmus_factor *factors, size_t num_factors,
+    uint32_t flags, isthmus_error **error);
+
+/* A value is cut along an axis of [outer, inner] elements, in the inner ones. */
+typedef struct {
+  uint32_t value, axis;
+  int64_t outer;
+} isthmus_cut;
+/* The cuts of a value from which a region may grow: along each of its axes, and within the parts of
+ * it that are an axis of a neighbour. Writes up to `room` of them, and sets `*count` to all. */
+ISTHMUS_API isthmus_status isthmus_region_graph_cuts(const isthmus_region_graph *graph,
+                                                     uint32_t value, isthmus_cut *cuts, size_t room,
+                                                     size_t *count, isthmus_error **error);
+
+/* Sums over the chunks that are only added to each other, and the results of the ops that add
+ * them: with the total of all, the result of the last of these ops. */
+typedef struct {
+  uint32_t sum, total;
+} isthmus_total;
+
+/* What grows from such a cut of a value, a result of an op. */
+typedef struct isthmus_region isthmus_region;
+ISTHMUS_API isthmus_status isthmus_region_grow(const isthmus_region_graph *graph, isthmus_cut cut,
+                                               isthmus_region **region, isthmus_error **error);
+ISTHMUS_API void isthmus_region_free(isthmus_region *region);
+
+typedef struct {
+  size_t size; /* set before the call */
+  /* The most chunks: each is one or more of so many equal shares of all cut axes. 0: the value has
+   * to exist whole, and the ops are those to which the region grew. */
+  int64_t units;
+  size_t num_ops, num_stops, num_cuts, num_totals;
+  const uint32_t *ops;   /* in order */
+  const uint32_t *stops; /* the ops that could not be cut, at which the region ends */
+  /* How each value is cut that the ops read or make in chunks. Values that they read and that are
+   * not here are read whole; results that are not here are sums over the chunks. */
+  const isthmus_cut *cuts;
+  const isthmus_total *totals;
+} isthmus_region_parts;
+/* Its parts, which the handle owns. */
+ISTHMUS_API isthmus_status isthmus_region_get_parts(const isthmus_region *region,
+                                                    isthmus_region_parts *parts,
+                                                    isthmus_error **error);
+
+/* What a plan of a graph, with or without chunks, is worth. */
+typedef struct {
+  int32_t is_within;   /* the plan is within the budget */
+  int32_t is_too_dear; /* it adds more to the step's time than is allowed */
+  double cost;         /* microseconds */
+  int64_t bytes;       /* the peak; above a budget, the least that was found */
+} isthmus_chunk_score;
+
+typedef struct {
+  int32_t is_smallest;   /* the fewest bytes are wanted; else the least cost within the budget */
+  double bytes_for_time; /* with 0.1, one percent fewer bytes may cost ten percent; 0: anything */
+} isthmus_chunk_goal;
+
+/* 1 if `a` is better than `b` by so much that it is worth other chunks. */
+ISTHMUS_API int32_t isthmus_chunk_score_is_better(const isthmus_chunk_goal *goal,
+                                                  const isthmus_chunk_score *a,
+                                                  const isthmus_chunk_score *b);
+
+/* The search for the regions, and their numbers of chunks, with which a plan is best. `whole` is
+ * of the plan without chunks. */
+typedef struct isthmus_chunk_search isthmus_chunk_search;
+ISTHMUS_API isthmus_status isthmus_chunk_search_new(const isthmus_chunk_goal *goal,
+                                                    const isthmus_chunk_score *whole,
+                                                    isthmus_chunk_search **search,
+                                                    isthmus_error **error);
+ISTHMUS_API void isthmus_chunk_search_free(isthmus_chunk_search *search);
+/* Begins a round, with the regions that grow in the best graph so far; `most`: of each, the most
+ * chunks. `*begins` is 0 if the search has ended: the round before found nothing better. */
+ISTHMUS_API isthmus_status isthmus_chunk_search_begin(isthmus_chunk_search *search,
+                                                      const int64_t *most, size_t num_regions,
+                                                      int32_t *begins, isthmus_error **error);
+/* The next trial of the round: a region and a number of chunks. That is 0 after the last trial. */
+ISTHMUS_API isthmus_status isthmus_chunk_search_next(isthmus_chunk_search *search, size_t *region,
+                                                     int64_t *chunks, isthmus_error **error);
+/* What the plan of this trial is worth; null if there is no such graph. `*is_best` is 1 if no plan
+ * so far is better. */
+ISTHMUS_API isthmus_status isthmus_chunk_search_tell(isthmus_chunk_search *search,
+                                                     const isthmus_chunk_score *score,
+                                                     int32_t *is_best, isthmus_error **error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -190,6 +190,44 @@ class PlanFigures(ctypes.Structure):
     ]
 
 
+class Factor(ctypes.Structure):
+    _fields_ = [("place", c_int32), ("axis", c_uint32), ("factor", c_uint32), ("block", c_int64)]
+
+
+class Cut(ctypes.Structure):
+    _fields_ = [("value", c_uint32), ("axis", c_uint32), ("outer", c_int64)]
+
+
+class Total(ctypes.Structure):
+    _fields_ = [("sum", c_uint32), ("total", c_uint32)]
+
+
+class RegionParts(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("units", c_int64),
+        ("num_ops", c_size_t),
+        ("num_stops", c_size_t),
+        ("num_cuts", c_size_t),
+        ("num_totals", c_size_t),
+        ("ops", POINTER(c_uint32)),
+        ("stops", POINTER(c_uint32)),
+        ("cuts", POINTER(Cut)),
+        ("totals", POINTER(Total)),
+    ]
+
+
+class ChunkScore(ctypes.Structure):
+    _fields_ = [("is_within", c_int32), ("is_too_dear", c_int32), ("cost", c_double), ("bytes", c_int64)]
+
+
+class ChunkGoal(ctypes.Structure):
+    _fields_ = [("is_smallest", c_int32), ("bytes_for_time", c_double)]
+
+
+IS_FLOAT, IS_KEPT, IS_LATE = 1, 2, 4
+IS_WHOLE, IS_RESHAPE, IS_ADDITION = 1, 2, 4
+
 _library = SharedLibrary(
     "libisthmus.so",
     "ISTHMUS_LIBRARY",
@@ -213,6 +251,16 @@ _library = SharedLibrary(
         "compile": [Handle, POINTER(CompileOptions), c_void_p, OUT],
         "compiled_graph": [Handle, OUT],
         "compiled_report": [Handle, OUT],
+        "region_graph_new": [OUT],
+        "region_graph_add_value": [Handle, POINTER(c_int64), c_size_t, c_int64, c_uint32],
+        "region_graph_add_op": [Handle, POINTER(c_uint32), c_size_t, POINTER(c_uint32), c_size_t, POINTER(Factor), c_size_t, c_uint32],
+        "region_graph_cuts": [Handle, c_uint32, POINTER(Cut), c_size_t, POINTER(c_size_t)],
+        "region_grow": [Handle, Cut, OUT],
+        "region_get_parts": [Handle, POINTER(RegionParts)],
+        "chunk_search_new": [POINTER(ChunkGoal), POINTER(ChunkScore), OUT],
+        "chunk_search_begin": [Handle, POINTER(c_int64), c_size_t, POINTER(c_int32)],
+        "chunk_search_next": [Handle, POINTER(c_size_t), POINTER(c_int64)],
+        "chunk_search_tell": [Handle, POINTER(ChunkScore), POINTER(c_int32)],
     },
     {
         "text_data": (c_void_p, [Handle, POINTER(c_size_t)]),
@@ -227,11 +275,16 @@ _library = SharedLibrary(
         "compiled_free": (None, [c_void_p]),
         "compiled_live_bytes": (POINTER(c_int64), [Handle, POINTER(c_size_t)]),
         "compiled_layout": (POINTER(Placed), [Handle, POINTER(c_size_t)]),
+        "region_graph_free": (None, [c_void_p]),
+        "region_free": (None, [c_void_p]),
+        "chunk_score_is_better": (c_int32, [POINTER(ChunkGoal), POINTER(ChunkScore), POINTER(ChunkScore)]),
+        "chunk_search_free": (None, [c_void_p]),
     },
     "Install the wheel, which has one, or set $ISTHMUS_LIBRARY to the path of one.",
 )
 
 call = _library.call
+plain = _library.plain
 
 
 def make(kind: str, name: str, *arguments: Any) -> Handle:

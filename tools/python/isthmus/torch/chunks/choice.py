@@ -11,32 +11,30 @@ from torch import fx
 
 from ...errors import CannotBeMet
 from ...planning import Plan, live_bytes
-from ..graph.joint import Joint
+from ...regions import ChunkSearch, Cut, Goal, Score
+from ..graph.joint import CHUNK, Joint
 from ..graph.places import module_of
 from ..graph.preparation import after_tangents
 from ..graph.sizes import bytes_of, tensors_in
 from .chunking import Unfit, chunked
-from .factors import shape_of
 from .forms import in_forms
-from .region import Region, grow
-from .seeds import in_order, numbers_of
+from .region import Region, Regions
+from .seeds import numbers_of
 
-_MOST_REGIONS = 4
 MOST_TENSORS = 3
 """Regions grow from so many tensors, the largest ones at the peak of a plan."""
 _LEAST_SHARE = 0.04
 """Of the peak, of such a tensor."""
-_MOST_CHUNKS = 256
 _MOST_NODES = 4096
 """Of all chunks of a region together."""
 _MOST_ADDED = 1.0
 """The least peak may add this share of the step's time, as in plans without chunks."""
 _SHORT = 1 / 8
 """The share of the effort that is spent on a plan of a candidate."""
-_FEWER_BYTES = 0.995
 _BYTES_FOR_TIME = 0.1
 """A least peak is only lowered by some share if that adds at most ten times this share of the time."""
 _LESS_TIME = 0.998
+"""Without chunks, a plan of this share of the cost of the step as given leaves nothing to gain."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Chunks:
     """A region that runs chunk by chunk: it grows from a tensor along one of its axes."""
 
     tensor: str
-    axis: int
+    cut: Cut
     number: int
     has_seed: bool
     """True: its backward runs with its forward."""
@@ -52,7 +50,8 @@ class Chunks:
     """The op that makes the tensor, and the modules of the region."""
 
     def __str__(self) -> str:
-        return f"{self.name}, {self.number} along axis {self.axis}{', forward and backward together' if self.has_seed else ''}"
+        inside = f" within {self.cut.outer} parts of it" if self.cut.outer > 1 else ""
+        return f"{self.name}, {self.number} along axis {self.cut.axis}{inside}{', forward and backward together' if self.has_seed else ''}"
 
 
 @dataclass(frozen=True)
@@ -63,18 +62,25 @@ class Tried:
     joint: Joint
     chunks: tuple[Chunks, ...]
     plan: Plan
-    is_within: bool
-    cost: float
-    """Of a step, in microseconds."""
-    bytes: int
+    score: Score
 
-    def is_better_than(self, other: Tried, *, smallest: bool) -> bool:
-        if self.is_within != other.is_within:
-            return self.is_within
-        if not self.is_within or smallest:
-            dearer = max(0.0, self.cost / other.cost - 1) if smallest and other.cost else 0.0
-            return self.bytes * (1 + _BYTES_FOR_TIME * dearer) < _FEWER_BYTES * other.bytes
-        return self.cost < _LESS_TIME * other.cost
+
+@dataclass(frozen=True)
+class Candidate:
+    """A region that may run in chunks."""
+
+    value: fx.Node
+    cut: Cut
+    region: Region
+    numbers: Sequence[fx.Node]
+    """Of its seed (seeds.numbers_of)."""
+
+    @property
+    def most(self) -> int:
+        return min(self.region.units, max(4, _MOST_NODES // len(self.region.ops)))
+
+    def chunks(self, number: int) -> Chunks:
+        return Chunks(self.value.name, self.cut, number, bool(self.numbers), _named(self.value, self.region))
 
 
 def applied(gm: fx.GraphModule, chunks: Sequence[Chunks]) -> fx.GraphModule | None:
@@ -82,7 +88,7 @@ def applied(gm: fx.GraphModule, chunks: Sequence[Chunks]) -> fx.GraphModule | No
     gm = in_forms(gm)
     for each in chunks:
         value = next((n for n in gm.graph.nodes if n.name == each.tensor), None)
-        region = None if value is None else grow(value, each.axis)
+        region = None if value is None else Regions(gm.graph).grow(value, each.cut)
         if region is None or not 2 <= each.number <= region.units:
             return None
         numbers = numbers_of(region, after_tangents(gm.graph)) if each.has_seed else []
@@ -116,26 +122,32 @@ class Choice:
         """Returns the chunks with which a prepared joint graph is best; none if it is best without."""
         if has_symbols(gm):
             return ()
-        best = first = self._tried(gm, ())
-        if first.is_within and not self.smallest and first.cost * _LESS_TIME <= first.joint.cost:
+        first = self._tried(gm, ())
+        if first.score.is_within and not self.smallest and first.score.cost * _LESS_TIME <= first.joint.cost:
             return ()  # nothing is to be gained
-        now = replace(first, gm=in_forms(gm))
         most = (1 + _MOST_ADDED) * first.joint.cost if self.smallest else math.inf
-        for _ in range(_MOST_REGIONS):
-            better = None
-            for candidate in self._candidates(now):
-                for tried in self._numbers(now, *candidate):
-                    if tried.cost <= most and tried.is_better_than(better or best, smallest=self.smallest):
-                        better = tried
-            if better is None:
+        best, now = first, replace(first, gm=in_forms(gm))
+        goal = Goal(self.smallest, _BYTES_FOR_TIME)
+        search = ChunkSearch(goal, first.score)
+        while True:
+            candidates = list(_candidates(now))
+            if not search.begin([c.most for c in candidates]):
                 break
-            best = now = better
+            while (trial := search.next()) is not None:
+                tried = self._in_chunks(now, candidates[trial[0]], trial[1], most)
+                if search.tell(None if tried is None else tried.score) and tried is not None:
+                    best = tried
+            now = best
         if best is first:
             return ()
         in_chunks, whole = (self._tried(each.gm, each.chunks, 1.0) for each in (best, first))
-        return in_chunks.chunks if in_chunks.is_better_than(whole, smallest=self.smallest) else ()
+        return in_chunks.chunks if goal.is_better(in_chunks.score, whole.score) else ()
 
-    def _tried(self, gm: fx.GraphModule, chunks: tuple[Chunks, ...], effort: float = _SHORT) -> Tried:
+    def _in_chunks(self, now: Tried, candidate: Candidate, number: int, most: float) -> Tried | None:
+        gm = _cut(now.gm, candidate.region, number, candidate.numbers)
+        return None if gm is None else self._tried(gm, (*now.chunks, candidate.chunks(number)), most=most)
+
+    def _tried(self, gm: fx.GraphModule, chunks: tuple[Chunks, ...], effort: float = _SHORT, most: float = math.inf) -> Tried:
         joint = self.extracted(gm)
         try:
             plan, is_within = self.plan(joint, effort), True
@@ -145,41 +157,20 @@ class Choice:
             plan, is_within = error.plan, False
         cost = sum(joint.problem[i].cost for i in plan.schedule)
         peak = plan.figures.peak_bytes if is_within else plan.figures.smallest_peak_bytes or plan.figures.peak_bytes
-        return Tried(gm, joint, chunks, plan, is_within, cost, peak + joint.reserved_bytes)
+        return Tried(gm, joint, chunks, plan, Score(is_within, cost > most, cost, peak + joint.reserved_bytes))
 
-    def _candidates(self, now: Tried) -> Iterator[tuple[fx.Node, int, Region]]:
-        """Yields the regions that grow from the largest tensors at the peak of a plan, each once."""
-        found: list[frozenset[fx.Node]] = []
-        for value in largest_at_peak(now.gm, now.joint, now.plan.schedule)[:MOST_TENSORS]:
-            for axis, size in enumerate(shape_of(value)):
-                region = grow(value, axis) if size > 1 else None
-                if region is not None and frozenset(region.factors) not in found:
-                    found.append(frozenset(region.factors))
-                    yield value, axis, region
 
-    def _numbers(self, now: Tried, value: fx.Node, axis: int, region: Region) -> Iterator[Tried]:
-        """Yields plans with 2, 8, 32, ... chunks, while more of them are better, and with half and twice the best of these numbers."""
-        numbers = numbers_of(region, after_tangents(now.gm.graph))
-        name = _named(value, region)
-
-        def tried(number: int) -> Tried | None:
-            gm = _cut(now.gm, region, number, numbers)
-            return None if gm is None else self._tried(gm, (*now.chunks, Chunks(value.name, axis, number, bool(numbers), name)))
-
-        most = min(region.units, _MOST_CHUNKS, max(4, _MOST_NODES // len(region.factors)))
-        best: tuple[int, Tried] | None = None
-        for number in (*(n for n in (2, 8, 32, 128) if n < most), most):
-            made = tried(number)
-            if made is None:
-                return
-            yield made
-            if best is not None and not made.is_better_than(best[1], smallest=self.smallest):
-                break
-            best = number, made
-        for number in (best[0] // 2, best[0] * 2) if best is not None else ():
-            made = tried(number) if 2 < number < most else None
-            if made is not None:
-                yield made
+def _candidates(now: Tried) -> Iterator[Candidate]:
+    """Yields the regions that grow from the largest tensors at the peak of a plan, each once."""
+    found: list[Region] = []
+    regions, late = Regions(now.gm.graph), after_tangents(now.gm.graph)
+    large = [n for n in largest_at_peak(now.gm, now.joint, now.plan.schedule) if CHUNK not in n.meta]
+    for value in large[:MOST_TENSORS]:
+        for cut in regions.cuts_of(value):
+            region = regions.grow(value, cut)
+            if region is not None and all(r.ops != region.ops or r.cuts != region.cuts for r in found):
+                found.append(region)
+                yield Candidate(value, cut, region, numbers_of(region, late))
 
 
 def has_symbols(gm: fx.GraphModule) -> bool:
@@ -210,7 +201,7 @@ def largest_at_peak(gm: fx.GraphModule, joint: Joint, schedule: Sequence[int]) -
 
 def _named(value: fx.Node, region: Region) -> str:
     """Returns the name of the op that makes a tensor, and of the modules whose ops are in the region."""
-    modules = [m for m in dict.fromkeys(map(module_of, in_order(region))) if m]
+    modules = [m for m in dict.fromkeys(map(module_of, region.ops)) if m]
     others = f" and {len(modules) - _MOST_MODULES} more" if len(modules) > _MOST_MODULES else ""
     within = f" in {', '.join(modules[:_MOST_MODULES])}{others}" if modules else ""
     return f"{str(value.target).removesuffix('.default')}{within}"

@@ -11,12 +11,13 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
+from ...regions import Cut
 from .. import hooks
 from ..graph.joint import CHUNK, ONTO, WITH_FORWARD
 from ..graph.sizes import STRIDES, storage_of, tensors_in
 from .factors import are_alike, args_of_chunk, results_of, shape_of
 from .region import Region
-from .seeds import depends_on, in_order
+from .seeds import depends_on
 
 aten = torch.ops.aten
 prims = torch.ops.prims
@@ -39,12 +40,13 @@ class _Chunking:
         self.seed = numbers[0] if numbers else None
         self.numbers = set(numbers)
         self.new = fx.Graph()
-        self.ops = in_order(region)
+        self.ops = region.ops
         self.depending = depends_on(region, numbers)
         self.env: dict[fx.Node, fx.Node] = {}  # by old node: the node that has its whole value
         self.parts: dict[fx.Node, list[fx.Node]] = {}  # by old value of the region: its chunks
         self.cut: dict[tuple[fx.Node, int], fx.Node] = {}  # by old value and chunk: a part of a value from outside
-        self.sums: dict[fx.Node, fx.Node] = {}
+        self.split: dict[fx.Node, fx.Node] = {}  # by old value from outside: with its cut axis as two
+        self.sums: dict[fx.Node, fx.Node] = {}  # by old total
         self.changed: set[fx.Node] = set()  # new nodes with other storages than the old nodes had
         self.turn_of: dict[fx.Node, int] = {}
         self.emitted: set[int] = set()  # turns
@@ -132,16 +134,17 @@ class _Chunking:
     # --- chunks
 
     def _range(self, value: fx.Node, k: int) -> tuple[int, int]:
-        """Returns where chunk k of a tensor begins, and its size."""
-        length = shape_of(value)[self.region.axes[value]]
-        block, units = length // self.region.units, self.region.units
+        """Returns where chunk k of a tensor begins in each outer part of its cut axis, and its size there."""
+        cut = self.region.cuts[value]
+        units = self.region.units
+        block = shape_of(value)[cut.axis] // cut.outer // units
         begin, end = units * k // self.chunks, units * (k + 1) // self.chunks
         return begin * block, (end - begin) * block
 
     def _operand(self, value: fx.Node, k: int) -> fx.Node:
         if value in self.numbers:
             return self._of_one(value)
-        if value not in self.region.axes:
+        if value not in self.region.cuts:
             return self.env[value]
         return self.parts[value][k] if self.region.makes(value) else self._part(value, k)
 
@@ -165,27 +168,42 @@ class _Chunking:
         """Returns chunk k of a tensor from outside: a view, or a copy if the view of a tensor in rows would not lie in rows, as kernels expect."""
         if (value, k) not in self.cut:
             begin, size = self._range(value, k)
-            part = self._add(aten.slice.Tensor, (self.env[value], self.region.axes[value], begin, begin + size), value, f"chunk_{k}")
+            cut = self.region.cuts[value]
+            if cut.outer == 1:
+                part = self._add(aten.slice.Tensor, (self.env[value], cut.axis, begin, begin + size), value, f"chunk_{k}")
+            else:
+                of_parts = self._add(aten.slice.Tensor, (self._in_parts(value), cut.axis + 1, begin, begin + size), value, f"parts_{k}")
+                part = self._add(aten.reshape.default, (of_parts, _merged(shape_of(of_parts), cut.axis)), value, f"chunk_{k}")
             if value.meta["val"].is_contiguous() and not part.meta["val"].is_contiguous():
                 part = self._add(aten.clone.default, (part,), value, f"rows_{k}", {"memory_format": torch.contiguous_format})
             self.cut[value, k] = part
         return self.cut[value, k]
 
+    def _in_parts(self, value: fx.Node) -> fx.Node:
+        """Returns a tensor from outside with its cut axis as two, the outer parts and what they have each."""
+        if value not in self.split:
+            whole, cut = self.env[value], self.region.cuts[value]
+            self.split[value] = self._add(aten.reshape.default, (whole, _split(shape_of(value), cut)), value, "split")
+        return self.split[value]
+
     def _emit_chunk(self, op: fx.Node, k: int) -> None:
+        if op in self.region.totals and all(a in self.region.totals for a in op.all_input_nodes):
+            return  # its operands add up to it
         results = results_of(op)
         first = results.get(0)
         args = op.args
-        if first is not None and first in self.region.axes:
-            args = args_of_chunk(op, self.region.axes[first], self._range(first, k)[1])
+        if first is not None and first in self.region.cuts:
+            cut = self.region.cuts[first]
+            args = args_of_chunk(op, cut.axis, cut.outer * self._range(first, k)[1])
         args, kwargs = fx.node.map_arg((args, dict(op.kwargs)), lambda a: self._operand(a, k))
-        if op.target is aten.mm.default and op not in self.region.axes and k > 0 and not self._is_narrow(op):
-            made = self._add(aten.addmm.default, (self.sums[op], *args), op, f"chunk_{k}", onto=True)
-            self.sums[op] = made
+        total = self.region.total_of(op)
+        if op.target is aten.mm.default and op not in self.region.cuts and total in self.sums and not self._is_narrow(op):
+            self.sums[total] = self._add(aten.addmm.default, (self.sums[total], *args), op, f"chunk_{k}", onto=True)
             return
         made = self._add(op.target, args, op, f"chunk_{k}", kwargs)
         for position, value in results.items():
             part = made if value is op else self._add(operator.getitem, (made, position), value, f"chunk_{k}")
-            if value in self.region.axes:
+            if value in self.region.cuts:
                 self.parts.setdefault(value, []).append(part)
             else:
                 self._sum(value, part, k)
@@ -197,10 +215,11 @@ class _Chunking:
         return dtype.is_floating_point and dtype.itemsize < 4
 
     def _sum(self, value: fx.Node, part: fx.Node, k: int) -> None:
-        if k == 0:
-            self.sums[value] = self._add(prims.convert_element_type.default, (part, torch.float32), value, "in_f32") if self._is_narrow(value) else part
+        total = self.region.total_of(value)
+        if total in self.sums:
+            self.sums[total] = self._add(aten.add.Tensor, (self.sums[total], part), value, f"sum_{k}", onto=True)
         else:
-            self.sums[value] = self._add(aten.add.Tensor, (self.sums[value], part), value, f"sum_{k}", onto=True)
+            self.sums[total] = self._add(prims.convert_element_type.default, (part, torch.float32), value, "in_f32") if self._is_narrow(value) else part
 
     # --- whole values
 
@@ -208,8 +227,8 @@ class _Chunking:
         """Returns the whole value of a node."""
         if value in self.env:
             return self.env[value]
-        if value in self.region.axes:
-            made = self._add(aten.cat.default, (self.parts[value], self.region.axes[value]), value, "whole")
+        if value in self.region.cuts:
+            made = self._joined(value)
         else:
             made = self.sums[value]
             if self._is_narrow(value):
@@ -223,6 +242,14 @@ class _Chunking:
         self.changed.add(made)
         self.env[value] = made
         return made
+
+    def _joined(self, value: fx.Node) -> fx.Node:
+        cut, parts = self.region.cuts[value], self.parts[value]
+        if cut.outer == 1:
+            return self._add(aten.cat.default, (parts, cut.axis), value, "whole")
+        split = [self._add(aten.reshape.default, (p, _split(shape_of(p), cut)), value, f"parts_of_{k}") for k, p in enumerate(parts)]
+        whole = self._add(aten.cat.default, (split, cut.axis + 1), value, "in_parts")
+        return self._add(aten.reshape.default, (whole, list(shape_of(value))), value, "whole")
 
     # --- nodes
 
@@ -251,6 +278,16 @@ class _Chunking:
             self.known[key] = made if is_new and node.target is not operator.getitem else _VIEW
             return made
         return hooks.traced(node) if known is _VIEW else pytree.tree_map(_like, known)
+
+
+def _split(shape: Sequence[int], cut: Cut) -> list[int]:
+    """Returns the shape with the axis of the cut as two."""
+    return [*shape[: cut.axis], cut.outer, shape[cut.axis] // cut.outer, *shape[cut.axis + 1 :]]
+
+
+def _merged(shape: Sequence[int], axis: int) -> list[int]:
+    """Returns the shape with an axis and the next one as one."""
+    return [*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]]
 
 
 _VIEW = object()

@@ -8,8 +8,8 @@ from ..graph import rules
 from ..graph.joint import CHUNK, Joint
 from ..graph.places import line_of, named_node
 from .choice import MOST_TENSORS, has_symbols, is_symbolic, largest_at_peak
-from .factors import factors_of, shape_of
-from .region import growth
+from .factors import factors_of, is_reshape
+from .region import Regions
 
 _MOST_ENDS = 4
 
@@ -20,9 +20,10 @@ def ends(gm: fx.GraphModule, joint: Joint, schedule: list[int]) -> tuple[str, ..
         node = next((n for n in gm.graph.nodes if n.op == "call_function" and is_symbolic(n)), None)
         return () if node is None else (f"{_told(node)}: its sizes vary, and a graph of such sizes runs nowhere in chunks",)
     found: dict[str, None] = {}
+    regions = Regions(gm.graph)
     for value in largest_at_peak(gm, joint, schedule)[:MOST_TENSORS]:
-        grown = [growth(value, axis) for axis, size in enumerate(shape_of(value)) if size > 1]
-        furthest = max(grown, key=lambda g: len(g.region.factors), default=None)
+        grown = [regions.grown(value, cut) for cut in regions.cuts_of(value)]
+        furthest = max(grown, key=lambda region: len(region.ops), default=None)
         for op in furthest.stops if furthest is not None else ():
             if CHUNK not in op.meta:
                 found[f"{_told(op)}: {_why(op)}"] = None
@@ -39,4 +40,4 @@ def _why(op: fx.Node) -> str:
         return "it draws random numbers"
     if rules.acts(op):
         return "it has an effect beside its result"
-    return "it needs all of this axis" if factors_of(op) else "it is not known to chunks"
+    return "it needs all of this axis" if factors_of(op) or is_reshape(op) else "it is not known to chunks"

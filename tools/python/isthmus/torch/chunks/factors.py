@@ -24,18 +24,11 @@ Target = Any
 
 
 @dataclass(frozen=True)
-class Axis:
-    """An axis of a tensor that may be cut at multiples of `block`."""
-
-    axis: int
-    block: int = 1
-
-
-@dataclass(frozen=True)
 class Factor:
-    operands: dict[fx.Node, Axis]
-    results: dict[int, Axis]
-    """By the index of a result; 0 if there is only one."""
+    operands: dict[fx.Node, int]
+    """By operand: its axis."""
+    results: dict[int, int]
+    """By the index of a result: its axis; 0 if there is only one."""
 
 
 _Rule = Callable[[fx.Node], Iterator[Factor]]
@@ -43,13 +36,22 @@ _rules: dict[Target, _Rule] = {}
 
 
 def factors_of(node: fx.Node) -> list[Factor]:
-    """Returns the factors of an op; none for an op that is not known, has an effect, or whose result depends on how often it runs."""
-    if node.op != "call_function" or CHUNK in node.meta or rules.acts(node) or not isinstance(node.target, torch._ops.OpOverload):
+    """Returns the factors of an op; none for a reshape, and for an op that is not known, has an effect, or whose result depends on how often it runs."""
+    if not _may_be_cut(node):
         return []
     rule = _rules.get(node.target)
     if rule is None and torch.Tag.pointwise in node.target.tags:
         rule = _elementwise
     return [] if rule is None else list(rule(node))
+
+
+def is_reshape(node: fx.Node) -> bool:
+    """Returns True for an op whose operand and result have the same elements in the same order, as far as it may be cut."""
+    return node.target in RESHAPES and _may_be_cut(node)
+
+
+def _may_be_cut(node: fx.Node) -> bool:
+    return node.op == "call_function" and CHUNK not in node.meta and not rules.acts(node) and isinstance(node.target, torch._ops.OpOverload)
 
 
 def known() -> set[Target]:
@@ -89,15 +91,13 @@ def _rule(*targets: Target) -> Callable[[_Rule], _Rule]:
     return add
 
 
-def _factor(operands: Sequence[tuple[Any, int | Axis]], results: dict[int, int | Axis]) -> Iterator[Factor]:
+def _factor(operands: Sequence[tuple[Any, int]], results: dict[int, int]) -> Iterator[Factor]:
     """Yields the factor, unless an operand would have two of its axes in it. Operands that are not nodes are left out."""
-    found: dict[fx.Node, Axis] = {}
+    found: dict[fx.Node, int] = {}
     for value, axis in operands:
-        if isinstance(value, fx.Node):
-            at = axis if isinstance(axis, Axis) else Axis(axis)
-            if found.setdefault(value, at) != at:
-                return
-    yield Factor(found, {k: a if isinstance(a, Axis) else Axis(a) for k, a in results.items()})
+        if isinstance(value, fx.Node) and found.setdefault(value, axis) != axis:
+            return
+    yield Factor(found, results)
 
 
 def _tensors(node: fx.Node) -> list[fx.Node]:
@@ -130,14 +130,17 @@ def _elementwise(node: fx.Node) -> Iterator[Factor]:
 @_rule(aten.mm.default)
 def _product(node: fx.Node) -> Iterator[Factor]:
     a, b = node.args
-    yield from _factor([(a, 0)], {0: 0})
-    yield from _factor([(b, 1)], {0: 1})
-    yield from _factor([(a, 1), (b, 0)], {})
+    if a is not b:
+        yield from _factor([(a, 0)], {0: 0})
+        yield from _factor([(b, 1)], {0: 1})
+        yield from _factor([(a, 1), (b, 0)], {})
 
 
 @_rule(aten.addmm.default)
 def _product_with_addend(node: fx.Node) -> Iterator[Factor]:
     c, a, b = node.args[:3]
+    if len({c, a, b}) < 3:
+        return
     rank = len(shape_of(c))  # type: ignore[arg-type]
     rows = [(c, 0)] if rank == 2 and shape_of(c)[0] != 1 else []  # type: ignore[arg-type]
     columns = [(c, rank - 1)] if rank and shape_of(c)[-1] != 1 else []  # type: ignore[arg-type]
@@ -145,43 +148,21 @@ def _product_with_addend(node: fx.Node) -> Iterator[Factor]:
     yield from _factor([(b, 1), *columns], {0: 1})
 
 
-@_rule(aten.bmm.default)
+@_rule(aten.bmm.default, aten.baddbmm.default)
 def _products(node: fx.Node) -> Iterator[Factor]:
-    a, b = node.args
+    *addend, a, b = node.args[:3]
+    if addend:
+        if len({*addend, a, b}) == 3 and shape_of(addend[0]) == shape_of(node):  # type: ignore[arg-type]
+            yield from _factor([(o, 0) for o in (*addend, a, b)], {0: 0})
+        return
     yield from _factor([(a, 0), (b, 0)], {0: 0})
-    yield from _factor([(a, 1)], {0: 1})
-    yield from _factor([(b, 2)], {0: 2})
-    yield from _factor([(a, 2), (b, 1)], {})
+    if a is not b:
+        yield from _factor([(a, 1)], {0: 1})
+        yield from _factor([(b, 2)], {0: 2})
+        yield from _factor([(a, 2), (b, 1)], {})
 
 
 RESHAPES = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
-
-
-@_rule(*RESHAPES)
-def _reshaped(node: fx.Node) -> Iterator[Factor]:
-    """The axes of both shapes fall into groups of equal products. The outermost axes of a group that are not of size 1 are a factor."""
-    a = node.args[0]
-    before, after = shape_of(a), shape_of(node)  # type: ignore[arg-type]
-    if not all(isinstance(n, int) for n in (*before, *after)):
-        return
-    i = j = 0
-    while i < len(before) and j < len(after):
-        first_i, first_j, m, n = i, j, before[i], after[j]
-        i, j = i + 1, j + 1
-        while m != n:
-            if m < n and i < len(before):
-                m, i = m * before[i], i + 1
-            elif n < m and j < len(after):
-                n, j = n * after[j], j + 1
-            else:
-                return
-        outer_i = next((k for k in range(first_i, i) if before[k] != 1), None)
-        outer_j = next((k for k in range(first_j, j) if after[k] != 1), None)
-        if outer_i is None or outer_j is None:
-            continue
-        least = min(before[outer_i], after[outer_j])
-        if before[outer_i] % least == 0 and after[outer_j] % least == 0:
-            yield from _factor([(a, Axis(outer_i, before[outer_i] // least))], {0: Axis(outer_j, after[outer_j] // least)})
 
 
 def _moved(node: fx.Node, order: Sequence[int]) -> Iterator[Factor]:
@@ -283,7 +264,25 @@ def _joined(node: fx.Node) -> Iterator[Factor]:
         yield from _except(parts, [node.args[1] if len(node.args) > 1 else 0])  # type: ignore[list-item]
 
 
-@_rule(aten.split.Tensor, aten.split_with_sizes.default)
+@_rule(aten.stack.default)
+def _stacked(node: fx.Node) -> Iterator[Factor]:
+    parts = list(node.args[0])  # type: ignore[arg-type]
+    new = (node.args[1] if len(node.args) > 1 else 0) % _rank(node)  # type: ignore[operator]
+    for axis in range(_rank(node)):
+        if axis != new:
+            yield from _factor([(p, axis - (axis > new)) for p in parts], {0: axis})
+
+
+@_rule(aten.unbind.int)
+def _unbound(node: fx.Node) -> Iterator[Factor]:
+    rank = _rank(node.args[0])
+    dim = (node.args[1] if len(node.args) > 1 else 0) % rank  # type: ignore[operator]
+    kept = [axis for axis in range(rank) if axis != dim]
+    for after, axis in enumerate(kept):
+        yield from _factor([(node.args[0], axis)], dict.fromkeys(range(len(node.meta["val"])), after))
+
+
+@_rule(aten.split.Tensor, aten.split_with_sizes.default, aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default)
 def _split(node: fx.Node) -> Iterator[Factor]:
     yield from _except([node.args[0]], [node.args[2] if len(node.args) > 2 else 0], range(len(node.meta["val"])))  # type: ignore[list-item]
 
@@ -295,7 +294,37 @@ def _padded(node: fx.Node) -> Iterator[Factor]:
     yield from _except([node.args[0]], padded)
 
 
-@_rule(aten.cumsum.default, aten.cumprod.default, aten.flip.default)
+@_rule(aten.roll.default)
+def _rolled(node: fx.Node) -> Iterator[Factor]:
+    dims = list(node.args[2]) if len(node.args) > 2 else []  # type: ignore[arg-type]
+    if dims:
+        yield from _except([node.args[0]], dims)
+
+
+@_rule(aten.repeat.default)
+def _repeated(node: fx.Node) -> Iterator[Factor]:
+    new = _rank(node) - _rank(node.args[0])
+    for axis, times in enumerate(node.args[1]):  # type: ignore[arg-type]
+        if axis >= new and times == 1:
+            yield from _factor([(node.args[0], axis - new)], {0: axis})
+
+
+@_rule(aten.tril.default, aten.triu.default)
+def _of_matrices(node: fx.Node) -> Iterator[Factor]:
+    yield from _except([node.args[0]], [-2, -1])
+
+
+@_rule(aten.glu.default)
+def _gated(node: fx.Node) -> Iterator[Factor]:
+    yield from _except([node.args[0]], [node.args[1] if len(node.args) > 1 else -1])  # type: ignore[list-item]
+
+
+@_rule(aten.glu_backward.default)
+def _gated_backward(node: fx.Node) -> Iterator[Factor]:
+    yield from _except(node.args[:2], [node.args[2]])  # type: ignore[list-item]
+
+
+@_rule(aten.cumsum.default, aten.cumprod.default, aten.logcumsumexp.default, aten.flip.default)
 def _scanned(node: fx.Node) -> Iterator[Factor]:
     dims = node.args[1] if isinstance(node.args[1], (list, tuple)) else [node.args[1]]
     yield from _except([node.args[0]], dims)  # type: ignore[arg-type]
@@ -319,7 +348,73 @@ def _gathered(node: fx.Node) -> Iterator[Factor]:
             yield from _factor([(x, axis), (index, axis)], {0: axis})
 
 
-@_rule(aten.scatter.src, aten.scatter.value, aten.scatter_add.default)
+@_rule(aten.index_select.default)
+def _selected_many(node: fx.Node) -> Iterator[Factor]:
+    x, dim, index = node.args[:3]
+    yield from _except([x], [dim])  # type: ignore[list-item]
+    if _rank(index) == 1:
+        yield from _factor([(index, 0)], {0: dim % _rank(x)})  # type: ignore[operator]
+
+
+@_rule(aten.index.Tensor, aten._unsafe_index.Tensor)
+def _indexed(node: fx.Node) -> Iterator[Factor]:
+    """The axes of x that have no index; and those of the indices, if these stand side by side and have one shape."""
+    x, indices = node.args[:2]
+    places = _places_of(indices)
+    if places is None:
+        return
+    first, count, rank = places
+    for axis in range(_rank(x)):
+        if not first <= axis < first + count:
+            yield from _factor([(x, axis)], {0: axis if axis < first else axis - count + rank})
+    for axis in range(rank):
+        yield from _factor([(i, axis) for i in indices if i is not None], {0: first + axis})  # type: ignore[union-attr]
+
+
+@_rule(aten.index_put.default)
+def _put(node: fx.Node) -> Iterator[Factor]:
+    x, indices, values = node.args[:3]
+    places = _places_of(indices)
+    if places is None:
+        return
+    first, count, rank = places
+    if _rank(values) != _rank(x) - count + rank or x is values:
+        return
+    for axis in range(_rank(x)):
+        at = axis if axis < first else axis - count + rank
+        if not first <= axis < first + count and shape_of(values)[at] == shape_of(x)[axis]:  # type: ignore[arg-type]
+            yield from _factor([(x, axis), (values, at)], {0: axis})
+
+
+def _places_of(indices: Any) -> tuple[int, int, int] | None:
+    """Returns the first axis that has an index, the number of those that have, and the rank of the indices; None for indices of several shapes, of
+    truth values or that do not stand side by side."""
+    given = [k for k, i in enumerate(indices) if i is not None]
+    shapes = {shape_of(indices[k]) for k in given}
+    if not given or given != list(range(given[0], given[-1] + 1)) or len(shapes) != 1:
+        return None
+    if any(indices[k].meta["val"].dtype in (torch.bool, torch.uint8) for k in given):
+        return None
+    return given[0], len(given), len(shapes.pop())
+
+
+@_rule(aten.index_add.default)
+def _added_at(node: fx.Node) -> Iterator[Factor]:
+    x, dim, _, source = node.args[:4]
+    if x is not source:
+        yield from _except([x, source], [dim])  # type: ignore[list-item]
+
+
+@_rule(aten.select_scatter.default)
+def _written_one(node: fx.Node) -> Iterator[Factor]:
+    x, source, dim = node.args[:3]
+    dim = dim % _rank(x)  # type: ignore[operator]
+    for axis in range(_rank(x)):
+        if axis != dim:
+            yield from _factor([(x, axis), (source, axis - (axis > dim))], {0: axis})
+
+
+@_rule(aten.scatter.src, aten.scatter.value, aten.scatter_add.default, aten.scatter_reduce.two)
 def _scattered(node: fx.Node) -> Iterator[Factor]:
     x, dim, index, source = node.args[:4]
     own = [x, index, *([source] if isinstance(source, fx.Node) else [])]
@@ -329,22 +424,57 @@ def _scattered(node: fx.Node) -> Iterator[Factor]:
 
 
 _SUMS = (aten.sum.default, aten.sum.dim_IntList)
+_WITH_INDICES = (aten.max.dim, aten.min.dim)
 
 
-@_rule(*_SUMS, aten.mean.dim, aten.amax.default, aten.amin.default, aten.logsumexp.default, aten.any.dim, aten.argmax.default)
+@_rule(
+    *_SUMS,
+    *_WITH_INDICES,
+    aten.mean.dim,
+    aten.amax.default,
+    aten.amin.default,
+    aten.logsumexp.default,
+    aten.any.dim,
+    aten.argmax.default,
+    aten.argmin.default,
+    aten.prod.dim_int,
+    aten.var.correction,
+    aten.std.correction,
+)
 def _reduced(node: fx.Node) -> Iterator[Factor]:
+    yield from _over(node, node.args[1] if len(node.args) > 1 else None, 2, range(2) if node.target in _WITH_INDICES else (0,))
+
+
+@_rule(aten.var_mean.correction)
+def _reduced_to_two(node: fx.Node) -> Iterator[Factor]:
+    yield from _over(node, node.args[1] if len(node.args) > 1 else None, 3, (0, 1))
+
+
+@_rule(aten.linalg_vector_norm.default)
+def _norm(node: fx.Node) -> Iterator[Factor]:
+    yield from _over(node, node.args[2] if len(node.args) > 2 else None, 3, (0,))
+
+
+def _over(node: fx.Node, given: Any, keepdim: int, results: Sequence[int]) -> Iterator[Factor]:
+    """Yields the axes of the first operand over which the op does not reduce, and those over which it sums. given: the axes over which it reduces;
+    none: all. keepdim: the place of that argument."""
     x = node.args[0]
     rank = _rank(x)
-    given = node.args[1] if len(node.args) > 1 else None
     listed = [given] if isinstance(given, int) else given
-    dims = {d % rank for d in listed} if listed and rank else set(range(rank))  # type: ignore[union-attr, operator]
-    keeps = bool(node.args[2]) if len(node.args) > 2 else bool(node.kwargs.get("keepdim", False))
+    dims = {d % rank for d in listed} if listed and rank else set(range(rank))
+    keeps = bool(node.args[keepdim]) if len(node.args) > keepdim else bool(node.kwargs.get("keepdim", False))
     kept = [axis for axis in range(rank) if axis not in dims]
     for axis in range(rank):
         if axis in kept:
-            yield from _factor([(x, axis)], {0: axis if keeps else kept.index(axis)})
+            yield from _factor([(x, axis)], dict.fromkeys(results, axis if keeps else kept.index(axis)))
         elif node.target in _SUMS:
             yield from _factor([(x, axis)], {})
+
+
+@_rule(aten.topk.default, aten.sort.default)
+def _sorted(node: fx.Node) -> Iterator[Factor]:
+    at = 2 if node.target is aten.topk.default else 1
+    yield from _except([node.args[0]], [node.args[at] if len(node.args) > at else -1], (0, 1))  # type: ignore[list-item]
 
 
 @_rule(aten.native_layer_norm.default, aten._fused_rms_norm.default)
@@ -383,17 +513,45 @@ def _convolution_backward(node: fx.Node) -> Iterator[Factor]:
     yield from _factor([(node.args[0], 0), (node.args[1], 0)], {0: 0})
 
 
-@_rule(aten.max_pool2d_with_indices.default, aten.avg_pool2d.default, aten._adaptive_avg_pool2d.default)
+@_rule(
+    aten.max_pool2d_with_indices.default,
+    aten.avg_pool2d.default,
+    aten._adaptive_avg_pool2d.default,
+    aten.reflection_pad2d.default,
+    aten.replication_pad2d.default,
+)
 def _pool(node: fx.Node) -> Iterator[Factor]:
     results = range(2) if isinstance(node.meta["val"], (tuple, list)) else range(1)
     for axis in range(_rank(node.args[0]) - 2):
         yield from _factor([(node.args[0], axis)], dict.fromkeys(results, axis))
 
 
-@_rule(aten.max_pool2d_with_indices_backward.default, aten.avg_pool2d_backward.default, aten._adaptive_avg_pool2d_backward.default)
+@_rule(
+    aten.max_pool2d_with_indices_backward.default,
+    aten.avg_pool2d_backward.default,
+    aten._adaptive_avg_pool2d_backward.default,
+    aten.reflection_pad2d_backward.default,
+    aten.replication_pad2d_backward.default,
+)
 def _pool_backward(node: fx.Node) -> Iterator[Factor]:
     for axis in range(_rank(node.args[0]) - 2):
         yield from _factor([(a, axis) for a in _tensors(node)], {0: axis})
+
+
+@_rule(aten.pixel_shuffle.default, aten.pixel_unshuffle.default, aten.im2col.default, aten.col2im.default)
+def _of_pictures(node: fx.Node) -> Iterator[Factor]:
+    if _rank(node.args[0]) > 3 or node.target is aten.col2im.default and _rank(node.args[0]) == 3:
+        yield from _factor([(node.args[0], 0)], {0: 0})
+
+
+@_rule(aten.grid_sampler_2d.default)
+def _sampled(node: fx.Node) -> Iterator[Factor]:
+    yield from _factor([(o, 0) for o in node.args[:2]], {0: 0})
+
+
+@_rule(aten.grid_sampler_2d_backward.default)
+def _sampled_backward(node: fx.Node) -> Iterator[Factor]:
+    yield from _factor([(o, 0) for o in node.args[:3]], {0: 0, 1: 0})
 
 
 @_rule(aten.upsample_nearest2d.default, aten.upsample_bilinear2d.default)

@@ -29,13 +29,35 @@ def in_forms(gm: fx.GraphModule) -> fx.GraphModule:
         copies[node] = graph.node_copy(node, lambda a: copies[a])
         copies[node].meta = dict(node.meta)
     idle = (_without_idle_views, _without_double_transposes)
-    for change in (_sums_of_losses, *idle, rows.taken_first, rows.put_last, *idle, _transposed_products, _gradients_onto):
+    for change in (_made_alone, _sums_of_losses, *idle, rows.taken_first, rows.put_last, *idle, _transposed_products, _gradients_onto):
         for node in list(graph.nodes):
             if node.op == "call_function":
                 change(graph, node)
     graph.eliminate_dead_code(is_impure_node=lambda n: n.op in ("placeholder", "output") or rules.acts(n))
     graph.lint()
     return hooks.without_code(gm, graph)
+
+
+def _made_alone(graph: fx.Graph, node: fx.Node) -> None:
+    """A constant that is made in the form of another tensor is made without it."""
+    given = _CONSTANTS.get(node.target)
+    if given is None:
+        return
+    value = node.meta["val"]
+    number = given if isinstance(given, int) else node.args[-1]
+    if isinstance(number, (int, float)) and value.is_contiguous():
+        how = {"dtype": value.dtype, "device": value.device, "pin_memory": False}
+        replace(node, Before(graph, node)(aten.full.default, list(shape_of(node)), number, **how))
+
+
+_CONSTANTS = {
+    aten.new_zeros.default: 0,
+    aten.zeros_like.default: 0,
+    aten.new_ones.default: 1,
+    aten.ones_like.default: 1,
+    aten.new_full.default: "the last argument",
+    aten.full_like.default: "the last argument",
+}
 
 
 # --- losses

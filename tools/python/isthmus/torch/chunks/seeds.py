@@ -24,18 +24,36 @@ _PROPORTIONAL = {
     aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.expand.default, aten.t.default, aten.transpose.int,
     aten.permute.default, aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default, aten.slice.Tensor,
     aten.select.int, aten.slice_backward.default, aten.select_backward.default, aten.clone.default, aten.detach.default, aten.alias.default,
-    aten._to_copy.default, prims.convert_element_type.default, aten.neg.default, aten.sum.default, aten.sum.dim_IntList, aten.gather.default,
-    aten.div.Tensor, aten.div.Scalar, aten.mul.Scalar, aten.nll_loss_backward.default, aten.nll_loss2d_backward.default,
+    aten.split.Tensor, aten.split_with_sizes.default, aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default, aten.unbind.int,
+    aten.flip.default, aten.roll.default, aten.repeat.default, aten.cumsum.default, aten.tril.default, aten.triu.default,
+    aten._to_copy.default, prims.convert_element_type.default, aten.neg.default, aten.sum.default, aten.sum.dim_IntList, aten.mean.dim,
+    aten.gather.default, aten.index.Tensor, aten.index_select.default, aten.div.Tensor, aten.div.Scalar, aten.mul.Scalar,
+    aten.nll_loss_backward.default, aten.nll_loss2d_backward.default,
     aten._log_softmax_backward_data.default, aten._softmax_backward_data.default, aten.embedding_dense_backward.default,
     aten.native_dropout_backward.default, aten.gelu_backward.default, aten.tanh_backward.default, aten.sigmoid_backward.default,
-    aten.threshold_backward.default, aten.silu_backward.default, aten.mse_loss_backward.default, aten.smooth_l1_loss_backward.default,
-    aten.huber_loss_backward.default, aten.native_layer_norm_backward.default, aten._fused_rms_norm_backward.default,
-    aten.native_group_norm_backward.default, aten.convolution_backward.default,
+    aten.threshold_backward.default, aten.silu_backward.default, aten.hardtanh_backward.default, aten.leaky_relu_backward.default,
+    aten.elu_backward.default, aten.softplus_backward.default, aten.hardsigmoid_backward.default, aten.hardswish_backward.default,
+    aten.log_sigmoid_backward.default, aten.mish_backward.default, aten.glu_backward.default,
+    aten.mse_loss_backward.default, aten.smooth_l1_loss_backward.default, aten.huber_loss_backward.default,
+    aten.native_layer_norm_backward.default, aten._fused_rms_norm_backward.default, aten.native_group_norm_backward.default,
+    aten.convolution_backward.default, aten.max_pool2d_with_indices_backward.default, aten.avg_pool2d_backward.default,
+    aten._adaptive_avg_pool2d_backward.default, aten.upsample_bilinear2d_backward.default, aten.upsample_nearest2d_backward.default,
+    aten.reflection_pad2d_backward.default, aten.replication_pad2d_backward.default, aten.grid_sampler_2d_backward.default,
+    aten._scaled_dot_product_flash_attention_for_cpu_backward.default,
 }  # fmt: skip
 # Ops whose results are in proportion to one operand, if the other does not depend on it.
 _PRODUCTS = {aten.mul.Tensor, aten.mm.default, aten.bmm.default}
 # Ops whose results are in proportion to their operands together.
-_TOGETHER = {aten.add.Tensor, aten.sub.Tensor, aten.cat.default}
+_TOGETHER = {aten.add.Tensor, aten.sub.Tensor, aten.cat.default, aten.stack.default}
+# Ops that put an operand, which is named by its place, among what their first operand has.
+_AMONG = {
+    aten.slice_scatter.default: 1,
+    aten.select_scatter.default: 1,
+    aten.index_put.default: 2,
+    aten.scatter.src: 3,
+    aten.scatter_add.default: 3,
+    aten.index_add.default: 3,
+}
 _ZEROS = {aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default}
 
 
@@ -43,7 +61,7 @@ def numbers_of(region: Region, after: set[fx.Node]) -> list[fx.Node]:
     """Returns the numbers that the region reads and that are computed from one of them, its seed, which comes first; empty if the region's backward
     reads other gradients, or computes what is not in proportion to the seed. after: the nodes that depend on gradients of the graph's results."""
     found: set[fx.Node] = set()
-    stack = [a for op in region.factors for a in op.all_input_nodes if not region.makes(a) and a in after]
+    stack = [a for op in region.ops for a in op.all_input_nodes if not region.makes(a) and a in after]
     while stack:
         node = stack.pop()
         value = node.meta.get("val")
@@ -52,23 +70,18 @@ def numbers_of(region: Region, after: set[fx.Node]) -> list[fx.Node]:
         if node not in found:
             found.add(node)
             stack += [a for a in node.all_input_nodes if a in after]
-    numbers = [n for n in next(iter(region.factors)).graph.nodes if n in found]
+    numbers = [n for n in next(iter(region.ops)).graph.nodes if n in found]
     seeds = [n for n in numbers if not any(a in found for a in n.all_input_nodes)]
-    return numbers if len(seeds) == 1 and _is_proportional([*numbers, *in_order(region)], seeds[0]) else []
+    return numbers if len(seeds) == 1 and _is_proportional([*numbers, *region.ops], seeds[0]) else []
 
 
 def depends_on(region: Region, numbers: Sequence[fx.Node]) -> set[fx.Node]:
     """Returns the ops and results of a region that depend on these numbers."""
     found = set(numbers)
-    for op in in_order(region):
+    for op in region.ops:
         if any(a in found for a in op.all_input_nodes):
             found.update((op, *results_of(op).values()))
     return found - set(numbers)
-
-
-def in_order(region: Region) -> Sequence[fx.Node]:
-    """Returns the ops of a region in the order of the graph."""
-    return [n for n in next(iter(region.factors)).graph.nodes if n in region]
 
 
 def _is_proportional(ops: Sequence[fx.Node], seed: fx.Node) -> bool:
@@ -89,7 +102,7 @@ def _is_proportional(ops: Sequence[fx.Node], seed: fx.Node) -> bool:
             if len(read) != 1 or op.args[0] is op.args[1]:
                 return False
         elif op.target in _TOGETHER:
-            terms = op.args[0] if op.target is aten.cat.default else op.args[:2]
+            terms = op.args[0] if isinstance(op.args[0], (list, tuple)) else op.args[:2]
             if not all(a in depending for a in terms):  # type: ignore[union-attr]
                 return False
         elif op.target is aten.where.self:
@@ -98,8 +111,9 @@ def _is_proportional(ops: Sequence[fx.Node], seed: fx.Node) -> bool:
         elif op.target is aten.masked_fill.Scalar:
             if read != [op.args[0]] or op.args[2] != 0:
                 return False
-        elif op.target is aten.slice_scatter.default:
-            if not all(a in depending or is_zero(a) for a in op.args[:2]):
+        elif op.target in _AMONG:
+            among = (op.args[0], op.args[_AMONG[op.target]])
+            if any(a not in among for a in read) or not all(a in depending or is_zero(a) for a in among):
                 return False
         else:
             return False
