@@ -12,6 +12,9 @@ namespace {
 
 constexpr size_t kMostSeeds = 3;    // values a round from which regions grow
 constexpr double kLeastShare = .04; // of the peak, of such a value
+// Nodes of all chunks of a region together, unless the chunks are few: planning takes longer than
+// a graph of more is worth.
+constexpr int64_t kMostNodes = 16384, kFewChunks = 8;
 
 class Choice {
 public:
@@ -53,17 +56,22 @@ private:
   // values rounded in place.
   std::vector<Form> formsOf(const std::vector<ChunkRegion> &regions, bool isFirst) const {
     std::vector<Form> forms;
+    auto most = [](size_t numNodes) {
+      return std::max(kFewChunks, kMostNodes / std::max<int64_t>(1, int64_t(numNodes)));
+    };
     if (isFirst)
-      forms.push_back({[this](int64_t n) { return inMicroBatches(graph_, n, batch_); }, INT64_MAX});
+      forms.push_back({[this](int64_t n) { return inMicroBatches(graph_, n, batch_); },
+                       most(graph_.numNodes())});
     for (const ChunkRegion &region : regions) {
       auto with = [this, region](Rounding rounding) {
         return [this, region, rounding](int64_t n) {
           return llvm::Expected<Graph>(chunked(graph_, region, n, {}, rounding));
         };
       };
-      forms.push_back({with(Rounding::Beside), region.units});
+      const int64_t mostOfRegion = std::min(region.units, most(region.nodes.size()));
+      forms.push_back({with(Rounding::Beside), mostOfRegion});
       if (bytesOfShortSums(graph_, region) > 0)
-        forms.push_back({with(Rounding::InPlace), region.units, forms.size() - 1});
+        forms.push_back({with(Rounding::InPlace), mostOfRegion, forms.size() - 1});
     }
     return forms;
   }
