@@ -60,8 +60,10 @@ void ChunkNumbers::tell(const std::optional<ChunkScore> &score) {
     between_ = (beforeBest_ + best_) / 2;
 }
 
+bool ChunkSearch::goesOn() const { return isBetter_ && rounds_ < kMostRounds; }
+
 bool ChunkSearch::begin(std::vector<Candidate> candidates) {
-  if (!isBetter_ || rounds_ == kMostRounds)
+  if (!goesOn())
     return false;
   ++rounds_;
   isBetter_ = false;

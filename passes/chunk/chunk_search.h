@@ -72,7 +72,9 @@ public:
 
   ChunkSearch(const ChunkGoal &goal, const ChunkScore &whole) : goal_(goal), best_(whole) {}
 
-  // Begins a round, if there is to be one: the round before found something better.
+  // Whether there is to be another round: the one before found something better.
+  bool goesOn() const;
+  // Begins a round, if there is to be one.
   bool begin(std::vector<Candidate> candidates);
   std::optional<Trial> next();
   // What the trial is worth, or a bound of that which is not better than the best; none if there is

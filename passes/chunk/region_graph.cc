@@ -351,38 +351,43 @@ uint32_t RegionGraph::addOp(Op op) {
   return id;
 }
 
+namespace {
+
+// The places of an op, and their values.
+llvm::SmallVector<std::pair<CallPlace, uint32_t>, 6> placesOf(const RegionGraph::Op &op) {
+  llvm::SmallVector<std::pair<CallPlace, uint32_t>, 6> places;
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    places.push_back({{CallPlace::Operand, i}, op.operands[i]});
+  for (size_t r = 0; r < op.results.size(); ++r)
+    places.push_back({{CallPlace::Result, r}, op.results[r]});
+  return places;
+}
+
+// Adds how `v` is cut where another value of the op is cut along one of its axes.
+void addCutsByOp(const RegionGraph &g, uint32_t id, uint32_t v, std::vector<AxisCut> &cuts) {
+  const auto places = placesOf(g.ops[id]);
+  for (const auto &[from, other] : places)
+    for (uint32_t axis = 0; other != v && axis < uint32_t(g.values[other].dims.size()); ++axis) {
+      const std::optional<CallCuts> all = g.cutsOf(id, from, {axis});
+      for (const auto &[place, value] : places)
+        if (const CallCuts::Of *of = all && value == v ? all->at(place) : nullptr;
+            of && !llvm::is_contained(cuts, of->cut))
+          cuts.push_back(of->cut);
+    }
+}
+
+} // namespace
+
 std::vector<AxisCut> cutsToGrowFrom(const RegionGraph &g, uint32_t v) {
   const RegionGraph::Value &value = g.values[v];
   std::vector<AxisCut> cuts;
   for (uint32_t axis = 0; axis < uint32_t(value.dims.size()); ++axis)
     if (value.dims[axis] > 1)
       cuts.push_back({axis});
-  auto addThoseOf = [&](uint32_t id, uint32_t other, CallPlace from) {
-    for (uint32_t axis = 0; axis < uint32_t(g.values[other].dims.size()); ++axis) {
-      const auto all = g.cutsOf(id, from, {axis});
-      for (size_t i = 0; all && i < g.ops[id].operands.size(); ++i)
-        if (const auto &of = all->operands[i]; of && g.ops[id].operands[i] == v)
-          if (!llvm::is_contained(cuts, of->cut))
-            cuts.push_back(of->cut);
-      for (size_t r = 0; all && r < g.ops[id].results.size(); ++r)
-        if (const auto &of = all->results[r]; of && g.ops[id].results[r] == v)
-          if (!llvm::is_contained(cuts, of->cut))
-            cuts.push_back(of->cut);
-    }
-  };
-  auto addNeighbours = [&](uint32_t id) {
-    const RegionGraph::Op &op = g.ops[id];
-    for (size_t i = 0; i < op.operands.size(); ++i)
-      if (op.operands[i] != v)
-        addThoseOf(id, op.operands[i], {CallPlace::Operand, i});
-    for (size_t r = 0; r < op.results.size(); ++r)
-      if (op.results[r] != v)
-        addThoseOf(id, op.results[r], {CallPlace::Result, r});
-  };
   if (value.def != RegionGraph::kNone)
-    addNeighbours(value.def);
+    addCutsByOp(g, value.def, v, cuts);
   for (uint32_t id : value.readers)
-    addNeighbours(id);
+    addCutsByOp(g, id, v, cuts);
   return cuts;
 }
 

@@ -29,13 +29,12 @@ public:
   }
 
   llvm::Expected<std::optional<ChunkedPlan>> run() {
-    for (bool isFirst = true; !isStopped_; isFirst = false) {
+    for (bool isFirst = true; search_.goesOn() && !isStopped_; isFirst = false) {
       const std::vector<Form> forms = formsOf(regions(), isFirst);
       std::vector<ChunkSearch::Candidate> candidates;
       for (const Form &form : forms)
-        candidates.push_back({form.most, form.of});
-      if (!search_.begin(std::move(candidates)))
-        break;
+        candidates.push_back(form.candidate);
+      search_.begin(std::move(candidates));
       if (llvm::Error e = tryAll(forms))
         return e;
     }
@@ -48,8 +47,7 @@ private:
   // What is tried in several numbers of chunks.
   struct Form {
     std::function<llvm::Expected<Graph>(int64_t)> inChunks;
-    int64_t most = 0;
-    std::optional<size_t> of = std::nullopt; // ChunkSearch::Candidate::formOf
+    ChunkSearch::Candidate candidate;
   };
 
   // The whole step in micro-batches, at first; and the regions, also with the largest sum of 16-bit
@@ -61,7 +59,7 @@ private:
     };
     if (isFirst)
       forms.push_back({[this](int64_t n) { return inMicroBatches(graph_, n, batch_); },
-                       most(graph_.numNodes())});
+                       {most(graph_.numNodes())}});
     for (const ChunkRegion &region : regions) {
       auto with = [this, region](Rounding rounding) {
         return [this, region, rounding](int64_t n) {
@@ -69,9 +67,9 @@ private:
         };
       };
       const int64_t mostOfRegion = std::min(region.units, most(region.nodes.size()));
-      forms.push_back({with(Rounding::Beside), mostOfRegion});
+      forms.push_back({with(Rounding::Beside), {mostOfRegion}});
       if (bytesOfShortSums(graph_, region) > 0)
-        forms.push_back({with(Rounding::InPlace), mostOfRegion, forms.size() - 1});
+        forms.push_back({with(Rounding::InPlace), {mostOfRegion, forms.size() - 1}});
     }
     return forms;
   }

@@ -111,6 +111,55 @@ def pictures():
     return Pictures(), lambda m: [F.cross_entropy(m(x), y)]
 
 
+class SequenceFirst(nn.Module):
+    """A transformer's block on [tokens, batch, width], where products see tokens and batch as one axis."""
+
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.heads, self.norm, self.project, self.out = heads, nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.block = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        tokens, batch, width = x.shape
+        q, k, v = (t.reshape(tokens, batch * self.heads, -1).transpose(0, 1) for t in self.project(self.norm(x)).chunk(3, -1))
+        attended = (q @ k.transpose(1, 2) / width**0.5).softmax(-1) @ v
+        x = x + self.out(attended.transpose(0, 1).reshape(tokens, batch, width))
+        return x + self.block(x)
+
+
+def sequence_first():
+    torch.manual_seed(0)
+    x = torch.randn(48, 8, 32)
+    return nn.Sequential(SequenceFirst(), SequenceFirst()), lambda m: [m(x).square().mean()]
+
+
+def log_probabilities(m, ids):
+    """A policy's loss: the log-probability of each next word, which a gather takes."""
+    told = m(ids)[:, :-1].log_softmax(-1).gather(2, ids[:, 1:, None]).squeeze(2)
+    return -(told * torch.linspace(-1, 1, told.numel()).view_as(told)).mean()
+
+
+class Steps(nn.Module):
+    """A recurrent network that is unrolled: each step adds a gradient of the same weights."""
+
+    def __init__(self, width=128):
+        super().__init__()
+        self.cell, self.out = nn.GRUCell(width, width), nn.Linear(width, 4)
+
+    def forward(self, x):
+        state, states = torch.zeros_like(x[0]), []
+        for each in x:
+            state = self.cell(each, state)
+            states.append(state)
+        return self.out(torch.stack(states))
+
+
+def steps():
+    torch.manual_seed(0)
+    x = torch.randn(6, 256, 128)
+    return Steps(), lambda m: [m(x).square().mean()]
+
+
 PROGRAMS = {
     "a tied head": language(cross_entropy()),
     "a head with a bias": language(cross_entropy(), tied=False),
@@ -126,6 +175,9 @@ PROGRAMS = {
     "bce": rows(F.binary_cross_entropy_with_logits),
     "dropout": rows(F.mse_loss, dropout=0.2),
     "pictures": pictures(),
+    "the sequence first": sequence_first(),
+    "gathered log-probabilities": language(log_probabilities),
+    "steps of a recurrent network": steps(),
 }
 
 

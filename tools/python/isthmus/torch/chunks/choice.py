@@ -88,7 +88,8 @@ def applied(gm: fx.GraphModule, chunks: Sequence[Chunks]) -> fx.GraphModule | No
     gm = in_forms(gm)
     for each in chunks:
         value = next((n for n in gm.graph.nodes if n.name == each.tensor), None)
-        region = None if value is None else Regions(gm.graph).grow(value, each.cut)
+        regions = Regions(gm.graph)
+        region = regions.grow(value, each.cut) if value is not None and each.cut in regions.cuts_of(value) else None
         if region is None or not 2 <= each.number <= region.units:
             return None
         numbers = numbers_of(region, after_tangents(gm.graph)) if each.has_seed else []

@@ -40,23 +40,24 @@ def in_forms(gm: fx.GraphModule) -> fx.GraphModule:
 
 def _made_alone(graph: fx.Graph, node: fx.Node) -> None:
     """A constant that is made in the form of another tensor is made without it."""
-    given = _CONSTANTS.get(node.target)
-    if given is None:
+    if node.target not in _CONSTANTS:
         return
     value = node.meta["val"]
-    number = given if isinstance(given, int) else node.args[-1]
+    given = _CONSTANTS[node.target]
+    number = node.args[-1] if given is None else given
     if isinstance(number, (int, float)) and value.is_contiguous():
         how = {"dtype": value.dtype, "device": value.device, "pin_memory": False}
         replace(node, Before(graph, node)(aten.full.default, list(shape_of(node)), number, **how))
 
 
+# By op, the number that it makes; None: its last argument.
 _CONSTANTS = {
     aten.new_zeros.default: 0,
     aten.zeros_like.default: 0,
     aten.new_ones.default: 1,
     aten.ones_like.default: 1,
-    aten.new_full.default: "the last argument",
-    aten.full_like.default: "the last argument",
+    aten.new_full.default: None,
+    aten.full_like.default: None,
 }
 
 

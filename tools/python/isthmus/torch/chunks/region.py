@@ -73,8 +73,6 @@ class Regions:
 
     def grow(self, value: fx.Node, cut: Cut) -> Region | None:
         """Returns the region that grows from a tensor; None if the tensor must exist whole."""
-        if value not in self._numbers or cut not in self.cuts_of(value):
-            return None
         region = self.grown(value, cut)
         return region if region.units else None
 
@@ -97,12 +95,13 @@ class Regions:
         factors = [
             Factor({places[a]: axis for a, axis in f.operands.items()}, {made[k]: axis for k, axis in f.results.items() if k in made}) for f in factors_of(op)
         ]
+        reshapes = is_reshape(op)
         self._graph.op(
             [self._numbers[a] for a in read],
             [self._numbers[r] for r in results.values()],
             factors,
-            is_whole=not factors and not is_reshape(op),
-            is_reshape=is_reshape(op),
+            is_whole=not factors and not reshapes,
+            is_reshape=reshapes,
             is_addition=_is_addition(op),
         )
         self._ops.append(op)
