@@ -1,6 +1,7 @@
 #include "ir/axis_cut.h"
 
 #include "ir/factors.h"
+#include "ir/parts.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include <numeric>
@@ -32,11 +33,33 @@ bool isOfParts(const Factors &f, uint32_t factor) {
   return llvm::any_of(f.operands, has) || llvm::any_of(f.results, has);
 }
 
-// Whether an attribute tells where in the whole a chunk of the factor begins.
-bool isPlaced(const OpDef &op, const Factors &f, uint32_t factor) {
-  return f.isCut(f.results[0], factor) && llvm::any_of(op.attrs, [](const AttrDef &a) {
-           return a.axes == AxisRole::First || a.axes == AxisRole::Parts;
+// Whether attributes can only tell of chunks along the factor that are one run of it: they count
+// its parts, or the call draws numbers in runs already.
+bool needsOneRun(const OpCall &call, const Factors &f, uint32_t factor) {
+  return f.isCut(f.results[0], factor) && llvm::any_of(call.op->attrs, [&](const AttrDef &a) {
+           return a.axes == AxisRole::Parts ||
+                  (a.axes == AxisRole::First && call.attrs->getInt("run") > 0);
          });
+}
+
+// The numbers that the elements of a chunk draw (AxisRole::First). An axis of a call that has runs
+// is cut between its runs or within each of them (ir/ops/random.cc).
+void setDrawsOfChunk(const OpCall &call, AxisCut cut, int64_t begin, int64_t size, Attrs &attrs) {
+  const Type &whole = call.results[0];
+  const int64_t inner = strideOf(whole.dims, cut.axis), first = attrs.getInt("first"),
+                run = attrs.getInt("run");
+  if (run > 0 && inner % run == 0) {
+    attrs.set("first", first + begin * (inner / run) * attrs.getInt("stride"));
+    return;
+  }
+  attrs.set("first", first + begin * inner);
+  const bool isOneRun =
+      product(llvm::makeArrayRef(whole.dims).take_front(cut.axis)) * cut.outer == 1;
+  if (run == 0 && isOneRun)
+    return;
+  attrs.set("run", size * inner);
+  if (run == 0)
+    attrs.set("stride", cut.innerOf(whole) * inner);
 }
 
 } // namespace
@@ -53,7 +76,7 @@ std::optional<CallCuts> cutsOf(const OpCall &call, CallPlace from, AxisCut cut) 
     return call.op->cuts(call, from, cut);
   const Factors f = factorsOf(call);
   const uint32_t factor = axisAt(f, from, cut).factor;
-  if (cut.outer > 1 && factor != Factors::kWhole && isPlaced(*call.op, f, factor))
+  if (cut.outer > 1 && factor != Factors::kWhole && needsOneRun(call, f, factor))
     return std::nullopt;
   return cutsOf(call, f, from, cut);
 }
@@ -82,6 +105,36 @@ std::optional<CallCuts> cutsOf(const OpCall &call, const Factors &f, CallPlace f
                                   [&](uint32_t r) { return out.isSum(r); });
   out.keepsBits = !llvm::is_contained(f.rounding, axis.factor) && !(isSum && cut.outer > 1);
   return out;
+}
+
+Attrs attrsOfChunk(const OpCall &call, AxisCut cut, int64_t begin, int64_t size) {
+  Attrs attrs = *call.attrs;
+  const Dims &whole = call.results[0].dims;
+  for (const AttrDef &a : call.op->attrs)
+    if (a.axes == AxisRole::Sizes || a.axes == AxisRole::Limits) {
+      Ints sizes = attrs.getInts(a.name);
+      sizes[cut.axis] = cut.outer * size;
+      attrs.set(a.name, sizes);
+    } else if (a.axes == AxisRole::First) {
+      setDrawsOfChunk(call, cut, begin, size, attrs);
+    } else if (a.axes == AxisRole::Parts && cut.axis == 0 && whole[0] > 0) {
+      const int64_t parts = attrs.getInt(a.name);
+      attrs.set(a.name,
+                partsBefore(whole[0], parts, begin + size) - partsBefore(whole[0], parts, begin));
+    }
+  return attrs;
+}
+
+std::optional<int64_t> beginOfChunk(const OpCall &call, uint32_t axis, const Attrs &chunk) {
+  const int64_t inner = strideOf(call.results[0].dims, axis);
+  for (const AttrDef &a : call.op->attrs)
+    if (a.axes == AxisRole::First && inner > 0) {
+      const int64_t run = call.attrs->getInt("run");
+      const bool isBetweenRuns = run > 0 && inner % run == 0;
+      return (chunk.getInt("first") - call.attrs->getInt("first")) /
+             (isBetweenRuns ? inner / run * call.attrs->getInt("stride") : inner);
+    }
+  return std::nullopt;
 }
 
 Dims splitDims(const Type &t, AxisCut cut) {

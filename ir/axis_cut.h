@@ -60,6 +60,14 @@ std::optional<CallCuts> cutsOf(const OpCall &call, CallPlace from, AxisCut cut);
 std::optional<CallCuts> cutsOf(const OpCall &call, const Factors &factors, CallPlace from,
                                AxisCut cut);
 
+// The attributes for a chunk of result 0: of a cut, the elements from `begin` on, `size` of them in
+// each outer part.
+Attrs attrsOfChunk(const OpCall &call, AxisCut cut, int64_t begin, int64_t size);
+
+// Where a chunk with these attributes begins in a cut along an axis of result 0, if an attribute
+// tells; `call` is the whole.
+std::optional<int64_t> beginOfChunk(const OpCall &call, uint32_t axis, const Attrs &chunk);
+
 // The dims of a value whose cut axis is two, [outer, inner]: there a chunk is a part of the second.
 Dims splitDims(const Type &t, AxisCut cut);
 

@@ -559,9 +559,9 @@ private:
   static void place(const Node &n, const OpCall &call, const CallCuts &cuts, Share &share) {
     if (!share.isAnywhere() || !cuts.results[0])
       return;
-    const uint32_t axis = cuts.results[0]->cut.axis;
-    const std::optional<int64_t> begin = beginOfChunk(call, axis, n.attrs);
-    const int64_t size = call.results[0].dims[axis];
+    const AxisCut cut = cuts.results[0]->cut;
+    const std::optional<int64_t> begin = beginOfChunk(call, cut.axis, n.attrs);
+    const int64_t size = cut.innerOf(call.results[0]);
     if (!begin || *begin < 0 || *begin > size || size == 0)
       return;
     share.begin = int64_t(__int128(*begin) * share.length / size);
@@ -575,8 +575,7 @@ private:
     const AxisCut cut = cuts.results[0]->cut;
     const int64_t begin =
         share.isAnywhere() ? 0 : placeOf(share.begin, share, cut.innerOf(call.results[0]));
-    return identical(attrsOfChunk(call, cut.axis, begin, g_.type(n.firstResult).dims[cut.axis]),
-                     n.attrs);
+    return identical(attrsOfChunk(call, cut, begin, cut.innerOf(g_.type(n.firstResult))), n.attrs);
   }
 
   bool takeResults(const Node &n, const Node &whole, const OpCall &call, const CallCuts &cuts,

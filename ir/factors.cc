@@ -1,6 +1,5 @@
 #include "ir/factors.h"
 
-#include "ir/parts.h"
 #include "ir/rank.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -141,32 +140,6 @@ int64_t strideOf(const Dims &dims, size_t axis) {
   for (int64_t d : llvm::makeArrayRef(dims).drop_front(axis + 1))
     stride *= d;
   return stride;
-}
-
-Attrs attrsOfChunk(const OpCall &call, size_t axis, int64_t begin, int64_t size) {
-  Attrs attrs = *call.attrs;
-  const Dims &whole = call.results[0].dims;
-  for (const AttrDef &a : call.op->attrs)
-    if (a.axes == AxisRole::Sizes || a.axes == AxisRole::Limits) {
-      Ints sizes = attrs.getInts(a.name);
-      sizes[axis] = size;
-      attrs.set(a.name, sizes);
-    } else if (a.axes == AxisRole::First) {
-      attrs.set(a.name, attrs.getInt(a.name) + begin * strideOf(whole, axis));
-    } else if (a.axes == AxisRole::Parts && axis == 0 && whole[0] > 0) {
-      const int64_t parts = attrs.getInt(a.name);
-      attrs.set(a.name,
-                partsBefore(whole[0], parts, begin + size) - partsBefore(whole[0], parts, begin));
-    }
-  return attrs;
-}
-
-std::optional<int64_t> beginOfChunk(const OpCall &call, size_t axis, const Attrs &chunk) {
-  const int64_t stride = strideOf(call.results[0].dims, axis);
-  for (const AttrDef &a : call.op->attrs)
-    if (a.axes == AxisRole::First && stride > 0)
-      return (chunk.getInt(a.name) - call.attrs->getInt(a.name)) / stride;
-  return std::nullopt;
 }
 
 } // namespace isthmus

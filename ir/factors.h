@@ -14,9 +14,9 @@ namespace isthmus {
 struct Factors {
   static constexpr uint32_t kWhole = ~0u;
 
-  // An axis has `block` elements for each unit of its factor, and is only cut between them: random
-  // numbers are drawn four at a time. Or it has an element for each of some parts (parts.h)
-  // of the factor, which it does not divide evenly: chunks are then these parts.
+  // An axis has `block` elements for each unit of its factor, and is only cut between them. Or it
+  // has an element for each of some parts (parts.h) of the factor, which it does not divide evenly:
+  // chunks are then these parts.
   struct Axis {
     uint32_t factor = kWhole;
     int64_t block = 1;
@@ -43,13 +43,6 @@ struct Factors {
 // The factors of a call; those of rows without the cell follow from their traits. Axes of size one
 // have none: nothing is cut there.
 Factors factorsOf(const OpCall &call);
-
-// The attributes for the elements of result 0 from `begin` on, `size` along `axis`.
-Attrs attrsOfChunk(const OpCall &call, size_t axis, int64_t begin, int64_t size);
-
-// Where a chunk with these attributes begins on an axis of result 0, if an attribute tells; `call`
-// is the whole.
-std::optional<int64_t> beginOfChunk(const OpCall &call, size_t axis, const Attrs &chunk);
 
 // The number of elements from one index of an axis to the next.
 int64_t strideOf(const Dims &dims, size_t axis);

@@ -8,6 +8,7 @@
 #include "passes/differentiate/differentiate.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include <map>
 
 namespace isthmus {
 namespace {
@@ -271,9 +272,14 @@ std::string exampleText(const std::string &text) {
   return text + " : " + results + "\n";
 }
 
-// The factors of the example that has the most, and that example; "" if no axis of any may be cut.
-std::string factorsText(const OpDef &op) {
-  std::string most;
+// How calls of a row may be cut into chunks: by the example that has the most factors.
+struct FactorsText {
+  std::string factors, rounding; // "" if there are none
+  std::string example;
+};
+
+FactorsText factorsText(const OpDef &op) {
+  FactorsText most;
   uint32_t number = 0;
   for (const std::string &text : op.examples) {
     CallText parsed = llvm::cantFail(parseCall(text));
@@ -284,14 +290,33 @@ std::string factorsText(const OpDef &op) {
     const auto results = llvm::cantFail(inferTypes(*parsed.op, parsed.attrs, parsed.operands));
     call.results.assign(results.begin(), results.end());
     const Factors f = factorsOf(call);
-    if (f.numFactors() > number) {
-      number = f.numFactors();
-      most = code(f.str()) + " in " + code(text);
-      for (size_t i = 0; i < f.rounding.size(); ++i)
-        most += (i == 0 ? "; rounds along " : ", ") + code(Factors::name(f.rounding[i]));
-    }
+    if (f.numFactors() <= number)
+      continue;
+    number = f.numFactors();
+    most = {code(f.str()), "", code(text)};
+    for (uint32_t factor : f.rounding)
+      most.rounding += (most.rounding.empty() ? "" : ", ") + code(Factors::name(factor));
   }
+  if (most.factors.empty() && op.cuts)
+    most.factors = "those of each axis and of each part of a merged one, as far as the elements "
+                   "lie in one order";
   return most;
+}
+
+// The rows by what may be cut of their calls: the whole table at a glance.
+void writeFactors(llvm::raw_ostream &os) {
+  std::map<std::pair<std::string, std::string>, std::string> rows;
+  for (const OpDef *op : OpRegistry::get().rows()) {
+    const FactorsText f = factorsText(*op);
+    std::string &names =
+        rows[{f.factors.empty() ? "none: the call is whole" : f.factors, f.rounding}];
+    names += (names.empty() ? "[" : ", [") + op->name + "](#" + op->name + ")";
+  }
+  os << "## Which axes can be cut\n\n| factors | rounds along | rows |\n| --- | --- | --- |\n";
+  for (const auto &[key, names] : rows)
+    os << "| " << key.first << " | " << (key.second.empty() ? "none" : key.second) << " | " << names
+       << " |\n";
+  os << "\n";
 }
 
 // Escapes text for a table's cell.
@@ -339,12 +364,9 @@ void writeRow(const OpDef &op, llvm::raw_ostream &os) {
   for (const Encoding &e : op.encodings)
     os << "- Encoding: " << code(op.operandNames[e.operand]) << " may be replaced by the result of "
        << code(e.op) << " on it; the op's results keep their bits.\n";
-  if (const std::string factors = factorsText(op); !factors.empty())
-    os << "- Factors: " << factors << ".\n";
-  else if (op.cuts)
-    os << "- Factors: those of each axis and of each part of a merged one, as far as the elements "
-          "lie "
-          "in one order.\n";
+  if (const FactorsText f = factorsText(op); !f.factors.empty())
+    os << "- Factors: " << f.factors << (f.example.empty() ? "" : " in " + f.example)
+       << (f.rounding.empty() ? "" : "; rounds along " + f.rounding) << ".\n";
   if (!op.accumulation.op.empty())
     os << "- Sums in parts: " << code(op.accumulation.op) << " goes on from the part before.\n";
   if (!op.examples.empty()) {
@@ -402,6 +424,7 @@ std::string opsReference() {
     os << "\n";
   }
   os << "\n";
+  writeFactors(os);
   for (size_t i = 0; i < families.size(); ++i) {
     os << "## " << kFamilies[i].title << "\n\n";
     // Uses the table's own rows, because parsed calls refer to these.

@@ -1,5 +1,5 @@
-// Ops that draw random numbers. Element i of the result gets draw i of its stream, as on the CPU. A
-// thread draws the four words of a block.
+// Ops that draw random numbers. An element of the result gets a draw of its stream by its place
+// (ir/ops/random.cc), as on the CPU. A thread makes four elements, mostly of one block of words.
 
 #include "kernels/cuda/map.h"
 #include "kernels/cuda/register.h"
@@ -8,19 +8,37 @@
 namespace isthmus::cuda {
 namespace {
 
-// Writes the n elements of y: pack(words, p, n) returns the four elements of block p. Element 0 has
-// draw 4 `first`.
-template <typename T, typename F>
-void forEachBlock(const Launch &l, T *y, F pack, int64_t first = 0) {
+// Writes the n elements of y: pack(words, p, n) returns the four elements of block p where they
+// have the draws of one block, and pack.one(words, w, i) element i with word w of a block.
+template <typename T, typename F> void forEachBlock(const Launch &l, T *y, F pack) {
   const RandomKey *random = l.args.random; // in device memory; the threads read it
-  uint64_t stream = static_cast<uint64_t>(l.call.attrs->getInt("stream"));
-  int64_t n = l.call.results[0].elements();
-  forEach(l.queue, (n + 3) / 4, [=] ISTHMUS_GPU(int64_t block) {
-    uint32_t apart[4][1], words[4];
-    philoxBlocks(philoxKey(random->seed, random->step, stream), uint64_t(first + block), apart);
+  const Attrs &attrs = *l.call.attrs;
+  const uint64_t stream = static_cast<uint64_t>(attrs.getInt("stream"));
+  const DrawPlaces places{attrs.getInt("first"), attrs.getInt("run"), attrs.getInt("stride")};
+  const int64_t n = l.call.results[0].elements();
+  auto drawn = [=] ISTHMUS_DEVICE(int64_t block, uint32_t(&words)[4]) {
+    uint32_t apart[4][1];
+    philoxBlocks(philoxKey(random->seed, random->step, stream), uint64_t(block), apart);
     for (int w = 0; w < 4; ++w)
       words[w] = apart[w][0];
-    storePack(y, block, n, pack(words, block, n));
+  };
+  if (places.run == 0 && places.first % 4 == 0) {
+    forEach(l.queue, (n + 3) / 4, [=] ISTHMUS_GPU(int64_t p) {
+      uint32_t words[4];
+      drawn(places.first / 4 + p, words);
+      storePack(y, p, n, pack(words, p, n));
+    });
+    return;
+  }
+  forEach(l.queue, (n + 3) / 4, [=] ISTHMUS_GPU(int64_t p) {
+    uint32_t words[4];
+    int64_t block = -1;
+    for (int64_t i = 4 * p; i < 4 * p + 4 && i < n; ++i) {
+      const int64_t draw = places.of(i);
+      if (draw / 4 != block)
+        drawn(block = draw / 4, words);
+      y[i] = pack.one(words, int(draw % 4), i);
+    }
   });
 }
 
@@ -33,6 +51,9 @@ template <typename T> struct DropoutPack {
       pack.element[i] = drop(pack.element[i], words[i]);
     return pack;
   }
+  ISTHMUS_DEVICE T one(const uint32_t (&words)[4], int w, int64_t i) const {
+    return drop(x[i], words[w]);
+  }
 };
 template <typename T> struct UniformPack {
   Uniform<T> number;
@@ -41,6 +62,9 @@ template <typename T> struct UniformPack {
     for (int i = 0; i < 4; ++i)
       pack.element[i] = number(words[i]);
     return pack;
+  }
+  ISTHMUS_DEVICE T one(const uint32_t (&words)[4], int w, int64_t) const {
+    return number(words[w]);
   }
 };
 template <typename T> struct NormalPack {
@@ -53,6 +77,11 @@ template <typename T> struct NormalPack {
     for (int i = 0; i < 4; ++i)
       pack.element[i] = static_cast<T>(static_cast<Compute<T>>(draw[i]));
     return pack;
+  }
+  ISTHMUS_DEVICE T one(const uint32_t (&words)[4], int w, int64_t) const {
+    double draw[2];
+    normal(words[w & ~1], words[w | 1], draw);
+    return static_cast<T>(static_cast<Compute<T>>(draw[w & 1]));
   }
 };
 
@@ -68,7 +97,7 @@ void runDropout(const Launch &l) {
     const T *x = l.operand<T>(0);
     T *y = l.result<T>(0);
     if (training)
-      forEachBlock(l, y, DropoutPack<T>{x, dropout<T>(ratio)}, l.call.attrs->getInt("first") / 4);
+      forEachBlock(l, y, DropoutPack<T>{x, dropout<T>(ratio)});
     else if (x != y)
       mapOne<T>(l, Copied());
   });

@@ -50,6 +50,21 @@ ISTHMUS_DEVICE inline void philoxBlocks(PhiloxKey key, uint64_t block, uint32_t 
   }
 }
 
+// Which draws of its stream the elements of a tensor have: those of a part of a larger tensor have
+// runs of them (ir/ops/random.cc).
+struct DrawPlaces {
+  int64_t first, run, stride;
+
+  // The draw of an element.
+  ISTHMUS_DEVICE int64_t of(int64_t element) const {
+    return run > 0 ? first + element / run * stride + element % run : first + element;
+  }
+  // The elements from this one on whose draws follow each other.
+  ISTHMUS_DEVICE int64_t leftInRun(int64_t element) const {
+    return run > 0 ? run - element % run : INT64_MAX;
+  }
+};
+
 // --- Draws from words
 
 // An element is dropped if its word is below this.

@@ -168,8 +168,7 @@ private:
     Attrs attrs = n.attrs;
     if (isCut(n.firstResult)) {
       const Range range = rangeOf(k, n.firstResult);
-      const AxisCut cut = cutOf(n.firstResult);
-      attrs = attrsOfChunk(g_.call(id), cut.axis, range.start, cut.outer * range.size);
+      attrs = attrsOfChunk(g_.call(id), cutOf(n.firstResult), range.start, range.size);
     }
     const bool isInF32 = goesOnInF32(id);
     if (isInF32 && !sums_.count(total))

@@ -78,7 +78,7 @@ private:
   llvm::Error tryAll(llvm::ArrayRef<Form> forms) {
     std::optional<ChunkedPlan> better;
     while (const auto trial = search_.next()) {
-      if (isStopped_)
+      if (!goesOn({}))
         break;
       if (llvm::Error e = tryOne(forms[trial->candidate].inChunks(trial->number), better))
         return e;
@@ -171,6 +171,15 @@ private:
     return found;
   }
 
+  // Tells the caller's progress, to which the best plan of all is the best so far. False: it ends
+  // the search.
+  bool goesOn(plan::SearchProgress now) {
+    if (const ChunkScore &best = search_.best(); now.cost == 0 && best.isWithin)
+      now.cost = best.cost;
+    isStopped_ |= o_.progress && !o_.progress(now);
+    return !isStopped_;
+  }
+
   double triedEffort() const { return o_.effort > 0 ? o_.effort / 8 : 0.25; }
 
   // A score that no plan of the problem exceeds.
@@ -191,10 +200,7 @@ private:
     o.effort = effort;
     const double own = plan::evaluate(problem.problem, plan::sourceOrder(problem.problem)).cost;
     o.mostAdded = asShareOf(own, o_.mostAdded, baselineCost_);
-    o.progress = [this](const plan::SearchProgress &now) {
-      isStopped_ |= o_.progress && !o_.progress(now);
-      return !isStopped_;
-    };
+    o.progress = [this](const plan::SearchProgress &now) { return goesOn(now); };
     auto planned = planGraph(g, problem, target_, o);
     if (!planned)
       return planned.takeError();

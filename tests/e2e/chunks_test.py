@@ -124,6 +124,41 @@ class Head(Chunks):
                 self.run_ok("verify", model, "small.isth", options[0])
                 self.assertEqual(self.report("run", "small.isth")["measured_peak_bytes"], r["predicted_peak_bytes"])
 
+    def test_draws_along_inner_axes(self):
+        """Parts draw the numbers of the whole, along any axis of [T, B, H] and of what merges T and B, and so do chunks of parts."""
+        rows = (
+            "input %x : f32[32, 8, 16]",
+            "param %w : f32[16, 256] = normal {seed = 1, std = 0.05}",
+            "param %v : f32[256, 16] = normal {seed = 2, std = 0.05}",
+            "%d0 = dropout(%x) {ratio = 0.1, stream = 1} : f32[32, 8, 16]",
+            "%m = reshape(%d0) {dims = [256, 16]} : f32[256, 16]",
+            "%h = matmul(%m, %w) : f32[256, 256]",
+            "%h3 = reshape(%h) {dims = [32, 8, 256]} : f32[32, 8, 256]",
+            "%n = normal() {dims = [32, 8, 256], std = 0.01, stream = 2} : f32[32, 8, 256]",
+            "%hn = add(%h3, %n) : f32[32, 8, 256]",
+            "%a = gelu(%hn) : f32[32, 8, 256]",
+            "%d = dropout(%a) {ratio = 0.3, stream = 3} : f32[32, 8, 256]",
+            "%dm = reshape(%d) {dims = [256, 256]} : f32[256, 256]",
+            "%d2 = dropout(%dm) {ratio = 0.2, stream = 4} : f32[256, 256]",
+            "%y = matmul(%d2, %v) : f32[256, 16]",
+            "%s = square(%y) : f32[256, 16]",
+            "%loss = mean(%s) : f32[]",
+        )
+        self.write("drop.isth", "\n".join(["isthmus 2", "graph @drop {", *rows, "loss %loss", "output %loss", "}", ""]))
+        whole = self.opt("drop.isth")["predicted_peak_bytes"]
+        for options, most in (
+            (["--microbatches=4", "--batch=%x:axis=1"], 0.45),
+            (["--microbatches=4", "--batch=%x:axis=1", "--budget=min", CHUNK], 0.45),
+            (["--microbatches=2", "--batch=%x:axis=0", "--budget=min", CHUNK], 0.45),
+            (["--chunk=%d:axis=1,chunks=4"], 0.45),
+            (["--chunk=%d:axis=2,chunks=4"], 0.7),
+            (["--budget=min", CHUNK], 0.2),
+        ):
+            with self.subTest(options=options):
+                r = self.opt("drop.isth", *options, out="parts.isth")
+                self.assertLess(r["predicted_peak_bytes"], most * whole)
+                self.run_ok("verify", "drop.isth", "parts.isth")
+
     def test_gradients_of_a_chunked_step(self):
         """Second derivatives are those of the original."""
         model = self.net("mlp.isth", "mlp", "--batch=8", "--width=16", "--shape=12")

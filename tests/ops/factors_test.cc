@@ -183,10 +183,9 @@ private:
       const int64_t share = of->cut.innerOf(whole_[0].type) / of->places;
       attrs =
           of->isOfParts
-              ? attrsOfChunk(e_.call, of->cut.axis, partsBefore(units_, parts_, begin),
+              ? attrsOfChunk(e_.call, of->cut, partsBefore(units_, parts_, begin),
                              partsBefore(units_, parts_, end) - partsBefore(units_, parts_, begin))
-              : attrsOfChunk(e_.call, of->cut.axis, begin * share,
-                             of->cut.outer * (end - begin) * share);
+              : attrsOfChunk(e_.call, of->cut, begin * share, (end - begin) * share);
     }
     const bool addsOn = (begin > 0 || isShort(0)) && goesOn(0) && !cuts_.results[0];
     const Accumulation &how = e_.call.op->accumulation;

@@ -22,11 +22,17 @@ uint32_t wordOf(const OpCall &call, int64_t draw) {
 }
 constexpr Number kWords = 4294967296.0L;
 
+// The draw of element i.
+int64_t drawOf(const OpCall &call, size_t i) {
+  const int64_t first = call.attrs->getInt("first"), run = call.attrs->getInt("run");
+  return run == 0 ? first + int64_t(i)
+                  : first + int64_t(i) / run * call.attrs->getInt("stride") + int64_t(i) % run;
+}
+
 void dropout(const OpCall &call, Operands x, Results y) {
   const Number ratio = call.attrs->getFloat("ratio");
   for (size_t i = 0; i < y[0].values.size(); ++i) {
-    const bool drops =
-        wordOf(call, call.attrs->getInt("first") + int64_t(i)) < std::round(ratio * kWords);
+    const bool drops = wordOf(call, drawOf(call, i)) < std::round(ratio * kWords);
     y[0].values[i] = !call.attrs->getBool("training") ? x[0].values[i]
                      : drops                          ? 0
                                                       : x[0].values[i] / (1 - ratio);
@@ -35,7 +41,7 @@ void dropout(const OpCall &call, Operands x, Results y) {
 void uniform(const OpCall &call, Operands, Results y) { // f64 has 32 random bits, others have 24
   const Number low = call.attrs->getFloat("low"), high = call.attrs->getFloat("high");
   for (size_t i = 0; i < y[0].values.size(); ++i) {
-    const uint32_t word = wordOf(call, int64_t(i));
+    const uint32_t word = wordOf(call, drawOf(call, i));
     const uint32_t kept = y[0].type.dtype == DType::F64 ? word : word & ~uint32_t(0xff);
     y[0].values[i] = low + (high - low) * (kept / kWords);
   }
@@ -43,11 +49,11 @@ void uniform(const OpCall &call, Operands, Results y) { // f64 has 32 random bit
 // Box and Muller (1958): each pair of words gives two draws.
 void normal(const OpCall &call, Operands, Results y) {
   for (size_t i = 0; i < y[0].values.size(); ++i) {
-    const int64_t first = int64_t(i) / 2 * 2;
+    const int64_t draw = drawOf(call, i), first = draw / 2 * 2;
     const Number radius = std::sqrt(-2 * std::log((wordOf(call, first) + 0.5L) / kWords)),
                  angle = 2 * std::acos(-1.0L) * (wordOf(call, first + 1) / kWords);
     y[0].values[i] = call.attrs->getFloat("mean") + call.attrs->getFloat("std") * radius *
-                                                        (i % 2 ? std::sin(angle) : std::cos(angle));
+                                                        (draw % 2 ? std::sin(angle) : std::cos(angle));
   }
 }
 
