@@ -7,6 +7,24 @@
 
 namespace isthmus {
 
+ValueId valueNamed(const Graph &g, llvm::StringRef name) {
+  if (const ValueId v = g.find(name))
+    return v;
+  ValueId found;
+  for (uint32_t i = 0; i < g.numNodes() && !name.empty(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    for (uint32_t r = 0; r < n.numResults && n.phase == Phase::Forward && !n.isStandIn(); ++r) {
+      llvm::StringRef path = g.valueName(n.result(r));
+      if (!path.consume_back(name) || !path.endswith("."))
+        continue;
+      if (found)
+        return ValueId();
+      found = n.result(r);
+    }
+  }
+  return found;
+}
+
 llvm::Expected<std::vector<ValueId>> matchValues(const Graph &g, llvm::StringRef patterns) {
   std::vector<ValueId> out;
   std::vector<Diag> failed;
@@ -17,7 +35,7 @@ llvm::Expected<std::vector<ValueId>> matchValues(const Graph &g, llvm::StringRef
     size_t before = out.size();
     bool isWild = p.isWild();
     if (!isWild) {
-      if (ValueId v = g.find(p.text))
+      if (ValueId v = valueNamed(g, p.text))
         out.push_back(v);
     } else {
       for (uint32_t i = 0; i < g.numValues(); ++i)

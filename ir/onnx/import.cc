@@ -6,8 +6,10 @@
 #include "ir/onnx/import.h"
 
 #include "ir/element.h"
+#include "ir/onnx/module_names.h"
 #include "ir/onnx/op_table.h"
 #include "ir/onnx/parameters/roles.h"
+#include "ir/onnx/parameters/tensor_names.h"
 #include "ir/onnx/problems.h"
 #include "ir/onnx/read_back.h"
 #include "ir/onnx/symbols.h"
@@ -42,7 +44,8 @@ public:
   explicit Import(Prepared &p)
       : p_(p), m_(p.model), g_(m_.graph().name().empty() ? "main" : m_.graph().name()), values_(g_),
         folding_(p.options.fold, m_.fileBytes, p.options.allowance), problems_(p.problems),
-        scope_(m_, values_), state_{m_, p.options, g_, values_, folding_, p.files, problems_},
+        scope_(m_, values_, moduleNames(m_)), state_{m_,       p.options, g_,       values_,
+                                                     folding_, p.files,   problems_},
         translator_(state_) {
     state_.translator = &translator_;
     state_.otherWeights = &p.roles.otherWeights;
@@ -136,7 +139,9 @@ void Import::defineInitializer(const InitializerRole &r, const Tensor &data) {
 Operand Import::rearranged(const InitializerRole &r, const Type &type) {
   ValueId v = scope_.find(r.sameAs)->value;
   auto emit = [&](llvm::StringRef op, Attrs attrs) {
-    std::string name = values_.freshName(r.name + "." + op.str());
+    // A name that the exporter made up says nothing.
+    const std::string &base = isMadeUp(r.name) ? r.sameAs : r.name;
+    std::string name = values_.freshName(base + "." + op.str());
     auto node = g_.addNode(OpRegistry::get().at(op), {v}, std::move(attrs), name);
     v = g_.node(llvm::cantFail(std::move(node))).firstResult;
   };

@@ -13,8 +13,12 @@ std::string prefixOf(const Scope &scope, const onnx::NodeProto &n) {
 
 } // namespace
 
-Scope::Scope(const Model &m, ValueTable &values)
-    : model(m), opset(m.opset), depth(0), topNode(-1), values_(values) {}
+Scope::Scope(const Model &m, ValueTable &values, llvm::StringMap<std::string> graphNames)
+    : model(m), opset(m.opset), depth(0), topNode(-1), values_(values),
+      graphNames_(std::move(graphNames)) {
+  for (const auto &entry : graphNames_)
+    values.reserve(entry.second);
+}
 
 Scope::Scope(Scope &caller, const onnx::NodeProto &call, int index, const onnx::FunctionProto &f)
     : model(caller.model), opset(0), depth(caller.depth + 1),
@@ -58,7 +62,10 @@ llvm::StringRef Scope::whyMissing(llvm::StringRef name) const {
 }
 
 std::string Scope::graphName(llvm::StringRef name) const {
-  return caller_ ? values_.freshName(prefix_ + name.str()) : name.str();
+  if (caller_)
+    return values_.freshName(prefix_ + name.str());
+  const auto it = graphNames_.find(name);
+  return it == graphNames_.end() ? name.str() : it->second;
 }
 
 std::string Scope::where(const onnx::NodeProto &n, int index) const {

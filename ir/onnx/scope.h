@@ -12,8 +12,8 @@ namespace isthmus::onnx_import {
 
 class Scope {
 public:
-  // The model's graph.
-  Scope(const Model &m, ValueTable &values);
+  // The model's graph. `graphNames`: of values that are not called there as they are in the file.
+  Scope(const Model &m, ValueTable &values, llvm::StringMap<std::string> graphNames = {});
   // A function's body, called by node `index` of `caller`. It sees only its own names.
   Scope(Scope &caller, const onnx::NodeProto &call, int index, const onnx::FunctionProto &f);
   // A graph held by node `index` of `around`, whose names it sees. `what`: "then_branch", "turn 3".
@@ -56,6 +56,7 @@ private:
   const onnx::FunctionProto *const function_ = nullptr;
   const std::string what_;
   std::string prefix_;
+  const llvm::StringMap<std::string> graphNames_;
   llvm::StringMap<Operand> byName_;
   llvm::StringMap<std::string> missing_;
   llvm::StringMap<const onnx::AttributeProto *> attributes_; // of the called function

@@ -3,6 +3,7 @@
 #include "ir/parts.h"
 #include "ir/spelling.h"
 #include "passes/chunk/batch_axes.h"
+#include "passes/names.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include <numeric>
@@ -47,7 +48,7 @@ llvm::Expected<ChunkRequest> parseChunkRequest(llvm::StringRef text) {
 
 static llvm::Expected<Graph> withRequest(const Graph &g, const ChunkRequest &r) {
   const std::string name = "'" + valueText(r.value) + "'";
-  const ValueId v = g.find(r.value);
+  const ValueId v = valueNamed(g, r.value);
   if (!v)
     return makeError("no value is called {0}, which was to be cut into chunks", name);
   const NodeId def = g.value(v).def;

@@ -1,6 +1,7 @@
 #include "passes/differentiate/loss.h"
 
 #include "ir/builder.h"
+#include "passes/names.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -143,7 +144,7 @@ llvm::Expected<ValueId> elementLoss(Graph &g, ValueId y, ElementLoss each) {
 }
 
 llvm::Expected<ValueId> namedValue(const Graph &g, llvm::StringRef name) {
-  ValueId v = g.find(name);
+  ValueId v = valueNamed(g, name);
   if (!v) {
     std::vector<llvm::StringRef> known;
     for (uint32_t i = 0; i < g.numValues(); ++i)

@@ -1,6 +1,7 @@
 #include "passes/stages/cut.h"
 
 #include "ir/spelling.h"
+#include "passes/names.h"
 #include "passes/stages/cut_bound.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -326,7 +327,7 @@ private:
   llvm::Expected<std::vector<uint32_t>> namedEnds() const {
     std::vector<uint32_t> ends;
     for (const std::string &name : o_.ends) {
-      const ValueId v = g_.find(name);
+      const ValueId v = valueNamed(g_, name);
       const NodeId def = v ? g_.value(v).def : NodeId();
       if (!isForward(def))
         return makeError("a stage is to end behind '{0}', which {1}; expected a value that a "

@@ -517,6 +517,84 @@ TEST(Parameters, MergedParametersAreToldApartByRecords) {
                    "'val_0' of 'w'"});
 }
 
+// Notes of PyTorch's newer exporter on the call behind a node, and on the modules around it.
+void setCall(onnx::NodeProto &n, const std::string &name, const std::string &op,
+             const std::string &args, const std::string &modules) {
+  auto set = [&](const std::string &key, const std::string &value) {
+    auto &p = *n.add_metadata_props();
+    p.set_key(key);
+    p.set_value(value);
+  };
+  set("pkg.torch.onnx.fx_node", "%" + name +
+                                    " : [num_users=1] = call_function[target=torch.ops.aten." + op +
+                                    "](args = (" + args + "), kwargs = {})");
+  set("pkg.torch.onnx.name_scopes", "['', " + modules + "'" + name + "']");
+}
+
+// The exporter stores [in, out] where a linear layer has a weight [out, in]. Symmetric and constant
+// weights are transposed too, and so is one that was merged with another of equal numbers.
+TEST(Parameters, LinearWeightsHaveTheirOwnNamesAndShapes) {
+  for (const ModelMaker::Values &values :
+       {ModelMaker::Values{1, 2, 3, 4}, {1, 2, 2, 1}, {0, 0, 0, 0}}) {
+    ModelMaker m;
+    m.input("x", {3, 2});
+    m.init("val_0", {2, 2}, values);
+    m.init("val_1", {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+    setCall(m.node("MatMul", {"x", "val_0"}, {"a"}), "linear", "linear.default", "%x, %p_v",
+            "'l', 'l.v', ");
+    setCall(m.node("MatMul", {"a", "val_0"}, {"b"}), "linear_1", "linear.default", "%linear, %p_w",
+            "'l', 'l.w', ");
+    setCall(m.node("MatMul", {"b", "val_1"}, {"c"}), "linear_2", "linear.default",
+            "%linear_1, %p_u", "");
+    setCall(m.node("Relu", {"c"}, {"y"}), "relu", "relu.default", "%linear_2", "'l', ");
+    m.output("y");
+    setSignature(m, "p_v: PARAMETER target='l.v.weight'\np_w: PARAMETER target='l.w.weight'\n"
+                    "p_u: PARAMETER target='u'\n");
+    setFoldedFrom(m, "val_0", "['l.v.weight']");
+    setFoldedFrom(m, "val_1", "['u']");
+    Notes notes;
+    Graph g = graphWithNotes(m, notes);
+    EXPECT_EQ(inputsOf(g, InputKind::Param),
+              "l.v.weight:f32[2, 2] u:f32[4, 2] l.w.weight:f32[2, 2]");
+    EXPECT_EQ(rowsOf(g), "transpose transpose transpose matmul matmul matmul relu");
+    for (const char *name : {"l.v.a", "l.w.b", "c", "y", "u.transpose"})
+      EXPECT_TRUE(g.find(name)) << name;
+    EXPECT_EQ(outputsOf(g, {{"x", floats({3, 2}, {1, 2, 3, 4, 5, 6})}}).size(), 1u);
+    areAbout(notes, {"'l.w.weight', as 'val_0.2' beside 'val_0'",
+                     "'l.v.weight' as 'val_0'; the same holds for 2 others: 'u', 'l.w.weight'"});
+    EXPECT_EQ(inputsOf(m.graphOf({.untie = parseNameList("val_1")}), InputKind::Param),
+              "l.v.weight:f32[2, 2] val_1:f32[2, 4] l.w.weight:f32[2, 2]");
+  }
+}
+
+// Attention's output has a bias of zeros at first, which the exporter removes.
+TEST(Parameters, BiasesOfZerosThatWereRemovedAreThereAgain) {
+  ModelMaker m;
+  m.input("x", {3, 2});
+  m.init("o.weight", {4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  auto product = [&](const char *x, const char *y, const std::string &args) {
+    onnx::NodeProto &n = m.node("Gemm", {x, "o.weight"}, {y}, {{"transB", 1}});
+    auto &p = *n.add_metadata_props();
+    p.set_key("pkg.onnxscript.rewriter.rule_name");
+    p.set_value("RemoveOptionalBiasFromGemm");
+    setCall(n, y, "linear.default", args, "");
+  };
+  product("x", "a", "%x, %p_w, %p_b");
+  product("x", "b", "%x, %p_w, None"); // the program has none
+  product("x", "c", "%x, %p_w, %b_s"); // a buffer
+  product("x", "d", "%x, %p_w, %p_b");
+  m.node("Sum", {"a", "b", "c", "d"}, {"y"});
+  m.output("y");
+  setSignature(m, "p_w: PARAMETER target='o.weight'\np_b: PARAMETER target='o.bias'\n"
+                  "b_s: BUFFER target='s'\n");
+  Notes notes;
+  Graph g = graphWithNotes(m, notes);
+  EXPECT_EQ(inputsOf(g, InputKind::Param), "o.weight:f32[4, 2] o.bias:f32[4]");
+  areAbout(notes, {"'o.bias'"});
+  EXPECT_EQ(numbers(outputsOf(g, {{"x", floats({3, 2}, {1, 0, 0, 1, 0, 0})}})[0]),
+            (ModelMaker::Values{4, 12, 20, 28, 8, 16, 24, 32, 0, 0, 0, 0}));
+}
+
 // --- One tensor, one parameter
 
 // Three products read a tensor, one of them through an Identity. By default its elements differ.

@@ -1,7 +1,9 @@
 #include "ir/onnx/parameters/candidates.h"
 
+#include "ir/onnx/parameters/left_out.h"
 #include "ir/onnx/rows.h"
 #include "ir/onnx/tensor_data.h"
+#include "ir/onnx/torch_op.h"
 
 namespace isthmus::onnx_import {
 namespace {
@@ -22,9 +24,11 @@ bool isIdentity(const onnx::NodeProto &n) {
          n.output_size() == 1;
 }
 
-Candidates::Candidates(Model &m, const llvm::StringMap<Tensor> &data, const OnnxOptions &options,
+Candidates::Candidates(Model &m, llvm::StringMap<Tensor> &data, const OnnxOptions &options,
                        Decisions &decisions)
     : model_(m), data_(data), options_(options), records_(m) {
+  for (std::string &bias : restoreBiases(m, records_, data))
+    decisions.add(Decision::RestoredBias, std::move(bias));
   std::vector<TensorCopy> byRecords = separateByRecords(m, records_);
   std::vector<TensorCopy> byReaders = separateReaders(m, options.untie);
   readers_ = readersOf(m); // by the names that the nodes read now
@@ -32,6 +36,7 @@ Candidates::Candidates(Model &m, const llvm::StringMap<Tensor> &data, const Onnx
   addCopies(std::move(byRecords), decisions);
   addCopies(std::move(byReaders), decisions);
   addIdentities();
+  restoreTransposed(data, decisions);
 }
 
 Candidate *Candidates::find(llvm::StringRef name) {
@@ -98,6 +103,46 @@ void Candidates::addIdentities() {
     if (origin && isSplitIdentity(n, *origin))
       add(make(n.output(0), origin->role.of, ""));
   }
+}
+
+// What the products of the program's linear layers read, [in, out], with the parameters of the
+// layer, whose weight is [out, in].
+static llvm::StringMap<llvm::SetVector<llvm::StringRef>>
+linearOperands(const Model &m, const ExporterRecords &records) {
+  llvm::StringMap<llvm::SetVector<llvm::StringRef>> found;
+  for (const onnx::NodeProto &n : m.graph().node())
+    if (n.op_type() == "MatMul" && n.input_size() == 2 && torchOp(n) == "aten.linear.default")
+      found[n.input(1)] = records.callBehind(n).parameters;
+  return found;
+}
+
+// PyTorch's newer exporter stores the transpose of a linear layer's weight under a name of its own.
+// The parameter gets its own name and shape back, so that its gradient is the one that PyTorch has.
+void Candidates::restoreTransposed(llvm::StringMap<Tensor> &data, Decisions &decisions) {
+  const auto operands = linearOperands(model_, records_);
+  std::vector<Candidate> all;
+  for (Candidate &c : all_) {
+    const std::string parameter = c.parameter;
+    const auto at = operands.find(c.role.name);
+    if (at == operands.end() || parameter == c.role.name || !at->second.count(parameter) ||
+        find(parameter) || data.count(parameter) || !c.isFloating() || c.data->type.rank() != 2 ||
+        matchesAny(options_.untie, c.role.name) || matchesAny(options_.learn, c.role.name)) {
+      all.push_back(std::move(c));
+      continue;
+    }
+    data[parameter] = transposed(*c.data);
+    all.push_back(make(parameter, parameter, parameter));
+    const Dims dims = all.back().data->type.dims;
+    c.role.role = all.back().role.role = Role::Parameter;
+    c.role.sameAs = parameter;
+    c.role.how = {.from = dims, .perm = {1, 0}};
+    c.isTransposed = all.back().isTransposed = true;
+    decisions.add(Decision::Transposed, parameter, " as '" + c.role.name + "'");
+    all.push_back(std::move(c));
+  }
+  all_ = std::move(all);
+  for (size_t i = 0; i < all_.size(); ++i)
+    index_[all_[i].role.name] = i;
 }
 
 } // namespace isthmus::onnx_import

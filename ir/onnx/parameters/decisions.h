@@ -13,6 +13,8 @@ enum class Decision : uint8_t {
   SplitEqual,
   SplitByRecords,
   OtherName,
+  RestoredBias,
+  Transposed,
   LearnedInPlace,
   LearnedRow,
   LearnedNumber,

@@ -10,6 +10,7 @@ constexpr llvm::StringRef kSignatureKey = "pkg.torch.export.ExportedProgram.grap
 constexpr llvm::StringRef kFoldedKey = "pkg.onnxscript.optimizer.folded_from";
 constexpr llvm::StringRef kRuleKey = "pkg.onnxscript.rewriter.rule_name";
 constexpr llvm::StringRef kCallKey = "pkg.torch.onnx.fx_node";
+constexpr llvm::StringRef kScopesKey = "pkg.torch.onnx.name_scopes";
 
 template <typename Metadata> llvm::StringRef valueOf(const Metadata &meta, llvm::StringRef key) {
   for (const onnx::StringStringEntryProto &p : meta)
@@ -107,6 +108,28 @@ ExporterRecords::Call ExporterRecords::callBehind(const onnx::NodeProto &n) cons
       call.parameters.insert(it->second);
   }
   return call;
+}
+
+bool ExporterRecords::hasLostBias(const onnx::NodeProto &n) {
+  return valueOf(n.metadata_props(), kRuleKey).contains("RemoveOptionalBias");
+}
+
+std::string ExporterRecords::biasOf(const onnx::NodeProto &n) const {
+  llvm::StringRef args = valueOf(n.metadata_props(), kCallKey).split("(args = (").second;
+  for (int before = 0; before < 2; ++before) // x and the weight
+    args = args.consume_front("%") ? args.split(", ").second : "";
+  if (!args.consume_front("%"))
+    return "";
+  const auto it =
+      targets_.find(args.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; }));
+  return it != targets_.end() && isParameter(it->second) ? it->second : "";
+}
+
+// Parses the paths of the modules around a call, outermost first, and the call's name:
+// "['', 'encoder', 'encoder.layers.0', 'linear']".
+std::string ExporterRecords::moduleOf(const onnx::NodeProto &n) {
+  const std::vector<std::string> scopes = pythonStrings(valueOf(n.metadata_props(), kScopesKey));
+  return scopes.size() < 2 ? "" : scopes[scopes.size() - 2];
 }
 
 } // namespace isthmus::onnx_import

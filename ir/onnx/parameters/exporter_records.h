@@ -43,6 +43,16 @@ public:
   };
   Call callBehind(const onnx::NodeProto &n) const;
 
+  // Whether the optimizer removed an operand of zeros from the node, a bias.
+  static bool hasLostBias(const onnx::NodeProto &n);
+  // The parameter that is the third operand of the call behind the node: the bias of a linear layer
+  // or of a convolution. Empty if there is none.
+  std::string biasOf(const onnx::NodeProto &n) const;
+
+  // The path of the innermost module that computes the node, "encoder.layers.0.linear1"; empty
+  // outside of all modules and where none is recorded.
+  static std::string moduleOf(const onnx::NodeProto &n);
+
 private:
   void readSignature(llvm::StringRef text);
 

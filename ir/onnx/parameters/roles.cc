@@ -9,7 +9,7 @@
 
 namespace isthmus::onnx_import {
 
-llvm::Expected<Roles> findRoles(Model &m, const llvm::StringMap<Tensor> &data,
+llvm::Expected<Roles> findRoles(Model &m, llvm::StringMap<Tensor> &data,
                                 const OnnxOptions &options) {
   Roles roles;
   Decisions decisions;

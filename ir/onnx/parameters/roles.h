@@ -33,7 +33,8 @@ struct Roles {
   Notes notes; // about every decision
 };
 
-// `data` holds the initializers that could be read. If one initializer stands for several
+// `data` holds the initializers that could be read; parameters of which the file holds the
+// transpose are added to it, under their own names. If one initializer stands for several
 // parameters, nodes of the model get new input names. The first rule that applies decides:
 //  - Our own metadata, if present, decide; names in `options.learn` are parameters.
 //  - A tensor that the outputs do not depend on by its elements (integers, masks cast to bool,
@@ -55,7 +56,7 @@ struct Roles {
 // parameters, and so are those that the exporter's records distinguish. `options.ties` and
 // `options.untie` overrule this. Errors: a name there that matches nothing, tensors that cannot be
 // tied.
-llvm::Expected<Roles> findRoles(Model &m, const llvm::StringMap<Tensor> &data,
+llvm::Expected<Roles> findRoles(Model &m, llvm::StringMap<Tensor> &data,
                                 const OnnxOptions &options);
 
 } // namespace isthmus::onnx_import
