@@ -34,6 +34,7 @@ llvm::Expected<Graph> prepared(Graph g, const CompileOptions &o) {
              ", was for another precision, so the plan is not held to it");
     g = std::move(*converted);
   }
+  o.tell(CompileStep::Convert, g);
   if (!o.differentiates)
     return g;
   if (g.isRewritten() && !g.hasBackward()) // the plan of a forward part is none of a step
@@ -57,33 +58,34 @@ LoweringOptions loweringChosen(const Graph &g, const CompileOptions &o, const Ta
 
 } // namespace
 
-// Checks the graph between two steps, in builds that look for bugs.
-static void checkAfter(const char *step, const Graph &g) {
+// Shows the graph between two steps, and checks it in builds that look for bugs.
+static void after(CompileStep step, const Graph &g, const CompileOptions &o) {
 #ifdef ISTHMUS_VERIFY
   if (llvm::Error e = verify(g))
-    ISTHMUS_CHECK(false, std::string("after ") + step + ": " + toString(std::move(e)));
+    ISTHMUS_CHECK(false, ("after " + compileStepName(step) + ": ").str() + toString(std::move(e)));
 #endif
+  o.tell(step, g);
 }
 
 llvm::Expected<Compiled> compile(Graph forward, const CompileOptions &o, const Target &target) {
   auto g = prepared(std::move(forward), o);
   if (!g)
     return g.takeError();
-  checkAfter("differentiation", *g);
+  after(CompileStep::Differentiate, *g, o);
   if (!g->wasPlanned())
     *g = withoutIdleDrops(std::move(*g));
   LoweringOptions lowering = loweringChosen(*g, o, target);
   *g = lowered(std::move(*g), lowering);
   if (!g->wasPlanned())
     *g = withLateUpdates(std::move(*g));
-  checkAfter("lowering", *g);
+  after(CompileStep::Lower, *g, o);
   // The plan, the rewrite and the layout.
   auto c = hasStages(*g, o) ? plannedInStages(std::move(*g), o, target)
            : o.firstStep && o.searches() && o.ways.invert
                ? plannedAccurately(std::move(*g), o, target)
                : planned(std::move(*g), o, target);
   if (c) {
-    checkAfter("the rewrite", c->graph);
+    after(CompileStep::Rewrite, c->graph, o);
     noteLittleEffect(*c, o, target);
   }
   return c;

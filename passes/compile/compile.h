@@ -11,6 +11,7 @@
 #include "passes/checkpoint/policy.h"
 #include "passes/chunk/request.h"
 #include "passes/compile/budget.h"
+#include "passes/compile/compile_step.h"
 #include "passes/compile/figures.h"
 #include "passes/differentiate/training_step.h"
 #include "passes/lower/lowering.h"
@@ -79,12 +80,17 @@ struct CompileOptions {
   // AsItIs: the graph will run, so its arena must stay within the budget on its record (NotWithin).
   // Otherwise a larger one is only noted.
   bool keepsBudget = false;
+  AfterStep after; // may be empty
   // Called regularly during the search; false ends the search with the best plan so far.
   std::function<bool(const plan::SearchProgress &)> progress;
 
   void note(const Remark &remark) const {
     if (step.note)
       step.note(remark);
+  }
+  void tell(CompileStep step, const Graph &g) const {
+    if (after)
+      after(step, g);
   }
   // Whether a plan is searched for: the choice is a budget, or AsItIs with a memory limit.
   bool searches() const {

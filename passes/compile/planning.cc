@@ -78,6 +78,7 @@ private:
     }
     if (!chunked_)
       return llvm::Error::success();
+    o_.tell(CompileStep::Chunk, *chunked_);
     noteLostPlan(given_, o_);
     auto whole = sourceStepOf(out_.original);
     if (!whole)

@@ -170,6 +170,30 @@ class Graphs(Case):
                 self.run_ok("opt", model, *loss, "--policy=memory", "-o", "out.isth")
                 self.assertEqual(self.run_ok("import", "out.isth").out, self.read("out.isth"))
 
+    def test_graphs_on_the_way(self):
+        """Each step's graph is a text that reads back, and what it is said to be; the plan is the one without looking."""
+        model = "mlp.isth"
+        self.run_ok("zoo", "mlp", "--depth=4", "--batch=64", "--width=32", "--shape=32", "--dropout=0.1", "-o", model)
+        asked = ["opt", model, "--loss=cross_entropy", "--policy=memory"]
+        self.run_ok(*asked, "-o", "plain.isth")
+        whole = self.run_ok(*asked, "--print-after=convert,differentiate,lower,chunk,rewrite", "-o", "small.isth").out.decode()
+        self.assertEqual(self.read("small.isth"), self.read("plain.isth"))
+        self.assertEqual([line for line in whole.splitlines() if line.startswith("// after")], [f"// after {s}" for s in ("convert", "differentiate", "lower", "rewrite")])
+        steps = dict(re.findall(r"// after (\w+)\n(.*?\n}\n)", whole, re.S))
+        self.assertNotIn("backward", steps["convert"])
+        self.assertIn("backward", steps["differentiate"])
+        self.assertNotIn("clone", steps["lower"])
+        self.assertEqual(steps["rewrite"].encode(), self.read("plain.isth"))
+        for step, text in steps.items():
+            self.write(f"{step}.isth", text)
+            self.run_ok("verify", "plain.isth", f"{step}.isth", *(["--loss=cross_entropy"] if step == "convert" else []))
+        parts = self.run_ok(*asked[:3], "--microbatches=2", "--print-after=chunk").out.decode()
+        self.assertIn("chunk", parts)
+        self.assertEqual(parts.count("// after"), 1)
+        refused = command.run("opt", model, "--print-after=plan", cwd=self.dir)
+        self.assertEqual(refused.code, 2)
+        self.assertIn("differentiate", refused.err)
+
     def test_pipes(self):
         piped = self.run_ok("zoo", *ZOO["cnn"]).out
         piped = self.run_ok("opt", "-", "--loss=mean", "--policy=memory", "--keep-outputs", "-o", "-", stdin=piped).out

@@ -7,6 +7,8 @@
 #include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"
 #include "tools/view/stages_svg.h"
+#include "llvm/ADT/STLExtras.h"
+#include <set>
 
 namespace isthmus {
 namespace {
@@ -15,6 +17,7 @@ struct Options {
   ModelOptions model;
   PlanFlags plan;
   std::string device = "cpu", output, weights, dot, timeline, report;
+  std::vector<std::string> printAfter; // names of steps
 };
 
 llvm::Error checkTimelinePath(llvm::StringRef path) {
@@ -31,6 +34,22 @@ llvm::Error writeTimeline(const Compiled &c, const CompileOptions &o, const Targ
   return writeFileAtomically(path, *svg);
 }
 
+// Prints the graphs of these steps as they are made, each as a text of its own. The first that
+// cannot be printed is kept in `failed`.
+AfterStep printer(llvm::ArrayRef<std::string> steps, llvm::Error &failed) {
+  if (steps.empty())
+    return {};
+  return
+      [steps, &failed, seen = std::set<CompileStep>()](CompileStep step, const Graph &g) mutable {
+        const llvm::StringRef name = compileStepName(step);
+        if (failed || !llvm::is_contained(steps, name) || !seen.insert(step).second)
+          return;
+        failed = writeFileAtomically("-", "// after " + name.str() + "\n");
+        if (!failed)
+          failed = writeGraph(g, "-", "");
+      };
+}
+
 llvm::Error opt(const Options &o) {
   if (llvm::Error e = checkGraphPath(o.output, o.weights))
     return e;
@@ -39,7 +58,8 @@ llvm::Error opt(const Options &o) {
   if (llvm::Error e = checkTimelinePath(o.timeline))
     return e;
   const bool draws = !o.dot.empty() || !o.timeline.empty();
-  const bool writesGraph = !o.output.empty() || (!draws && o.report.empty());
+  const bool writesGraph =
+      !o.output.empty() || (!draws && o.report.empty() && o.printAfter.empty());
   CommandPaths paths;
   if (writesGraph)
     addGraphPaths(paths, o.output, o.weights);
@@ -52,11 +72,15 @@ llvm::Error opt(const Options &o) {
   auto &[device, g, options, given] = *step;
   if (!o.plan.any() && o.plan.machine.empty())
     options.plan = PolicyOptions(); // a rewritten graph is planned anew, not kept
-  if (!writesGraph && !draws)
+  if (!writesGraph && !draws && o.printAfter.empty())
     options.mostNodes = kMostNodesOfFigures;
+  llvm::Error notPrinted = llvm::Error::success();
+  options.after = printer(o.printAfter, notPrinted);
   auto c = compiled(std::move(g), options, device->target(), o.report);
   if (!c)
-    return c.takeError();
+    return llvm::joinErrors(std::move(notPrinted), c.takeError());
+  if (notPrinted)
+    return notPrinted;
   if (llvm::Error e = checkNames(given, c->original))
     return e;
   if (writesGraph && !given.empty())
@@ -111,6 +135,16 @@ VerbBody setUp(CLI::App &app) {
   addPathOption(app, "--timeline", o->timeline,
                 "a picture of what each device does and holds over the time, .svg");
   addPathOption(app, "--report", o->report, "a JSON file for the figures");
+  app.add_option(
+         "--print-after", o->printAfter,
+         "prints the graph after these steps, separated by commas: convert, to the precision "
+         "and mode that were asked for; differentiate; lower, to forms that the device has; "
+         "chunk, if chunks or micro-batches were asked for; rewrite, with the plan. The "
+         "result is written only with -o then")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(
+          std::vector<std::string>(compileStepNames().begin(), compileStepNames().end())));
   return [o] { return opt(*o); };
 }
 

@@ -112,7 +112,8 @@ linearOperands(const Model &m, const ExporterRecords &records) {
   llvm::StringMap<llvm::SetVector<llvm::StringRef>> found;
   for (const onnx::NodeProto &n : m.graph().node())
     if (n.op_type() == "MatMul" && n.input_size() == 2 && torchOp(n) == "aten.linear.default")
-      found[n.input(1)] = records.callBehind(n).parameters;
+      for (llvm::StringRef parameter : records.callBehind(n).parameters)
+        found[n.input(1)].insert(parameter);
   return found;
 }
 
@@ -120,24 +121,30 @@ linearOperands(const Model &m, const ExporterRecords &records) {
 // The parameter gets its own name and shape back, so that its gradient is the one that PyTorch has.
 void Candidates::restoreTransposed(llvm::StringMap<Tensor> &data, Decisions &decisions) {
   const auto operands = linearOperands(model_, records_);
-  std::vector<Candidate> all;
-  for (Candidate &c : all_) {
-    const std::string parameter = c.parameter;
+  auto isTransposed = [&](const Candidate &c) {
     const auto at = operands.find(c.role.name);
-    if (at == operands.end() || parameter == c.role.name || !at->second.count(parameter) ||
-        find(parameter) || data.count(parameter) || !c.isFloating() || c.data->type.rank() != 2 ||
-        matchesAny(options_.untie, c.role.name) || matchesAny(options_.learn, c.role.name)) {
-      all.push_back(std::move(c));
-      continue;
+    return at != operands.end() && at->second.count(c.parameter) && c.parameter != c.role.name &&
+           !find(c.parameter) && c.isFloating() && c.data->type.rank() == 2 &&
+           !matchesAny(options_.untie, c.role.name) && !matchesAny(options_.learn, c.role.name);
+  };
+  std::vector<Candidate> all;
+  llvm::StringMap<Dims> restored;
+  for (Candidate &c : all_) {
+    if (isTransposed(c)) {
+      const auto [at, isNew] = restored.try_emplace(c.parameter);
+      if (isNew) { // several layers may read it
+        const Tensor &own = data[c.parameter] = transposed(*c.data);
+        at->second = own.type.dims;
+        all.push_back(make(c.parameter, c.parameter, c.parameter));
+        all.back().role.role = Role::Parameter;
+        all.back().isTransposed = true;
+        decisions.add(Decision::Transposed, c.parameter, " as '" + c.role.name + "'");
+      }
+      c.role.role = Role::Parameter;
+      c.role.sameAs = c.parameter;
+      c.role.how = {.from = at->second, .perm = {1, 0}};
+      c.isTransposed = true;
     }
-    data[parameter] = transposed(*c.data);
-    all.push_back(make(parameter, parameter, parameter));
-    const Dims dims = all.back().data->type.dims;
-    c.role.role = all.back().role.role = Role::Parameter;
-    c.role.sameAs = parameter;
-    c.role.how = {.from = dims, .perm = {1, 0}};
-    c.isTransposed = all.back().isTransposed = true;
-    decisions.add(Decision::Transposed, parameter, " as '" + c.role.name + "'");
     all.push_back(std::move(c));
   }
   all_ = std::move(all);
