@@ -100,6 +100,8 @@ class Graphs(unittest.TestCase):
         kept = forward.compile(loss="mean", checkpoints=["b", "d"], **QUICK)
         self.assertEqual(kept.report["checkpoints"], ["b", "d"])
         self.assertEqual(forward.compile(loss="mean", checkpoints="%b,%d", **QUICK).to_text(), kept.to_text())
+        share = forward.compile(loss="mean", budget=0.9, effort=0.05, **GENERIC)
+        self.assertEqual(share.to_text(), forward.compile(loss="mean", budget="90%", effort=0.05, **GENERIC).to_text())
         limit = forward.compile(loss="mean", **QUICK).report
         limit = limit["persistent_bytes"] + limit["arena_bytes"] * 9 // 10
         within = forward.compile(loss="mean", memory_limit=limit, effort=0.05, **GENERIC).report
@@ -120,6 +122,8 @@ class Graphs(unittest.TestCase):
             (isthmus.BadInput, "go with allow='invert'", {"budget": "50%", "max_inverse_error": 0.1}),
             (isthmus.BadInput, "goes with allow='fetch'", {"budget": "50%", "host_memory": "1GB"}),
             (isthmus.BadInput, "a memory limit is a size", {"memory_limit": "50%"}),
+            (isthmus.BadInput, "a memory limit is a size", {"memory_limit": 0.5}),
+            (isthmus.BadInput, "a budget that is a float is a share", {"budget": 0.0}),
             (isthmus.BadInput, "exclude each other", {"eval": True, "as_written": True}),
             (isthmus.BadInput, "a precision is one of", {"precision": "f8"}),
             (isthmus.BadInput, "a layout is one of", {"layout": "last"}),

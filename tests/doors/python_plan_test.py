@@ -125,7 +125,7 @@ class Plans(unittest.TestCase):
         baseline = isthmus.plan(problem, "100%", effort=0.01)
         self.assertEqual(baseline.figures.peak_bytes, 13000)
         for budget, most in ((7000, 7000), ("7000", 7000), ("7000B", 7000), ("7kB", 7000), ("7 KiB", 7168), ("60.5%", 7865),
-                             ("0.007MB", 7000), ("1GiB", 13000)):
+                             ("0.007MB", 7000), ("1GiB", 13000), (0.605, 7865), (1.0, 13000)):
             with self.subTest(budget):
                 plan = isthmus.plan(problem, budget, effort=0.05)
                 self.assertLessEqual(plan.figures.peak_bytes, most)
@@ -139,8 +139,11 @@ class Plans(unittest.TestCase):
         for budget in ("", "7x", "7.5", "-1", "1.2.3MB", "10**3", "%", ".", "99999999999TiB", "min ", "1e3", "٣", -1, 2**62):
             with self.subTest(budget), self.assertRaisesRegex(isthmus.BadInput, "a budget is a size"):
                 isthmus.plan(problem, budget)
-        for budget in (0.5, None, True, b"50%", [1]):
-            with self.subTest(budget), self.assertRaisesRegex(TypeError, "a budget is a number of bytes or a string"):
+        for budget in (0.0, -0.5, 1.5, 2e9, float("inf"), float("nan")):
+            with self.subTest(budget), self.assertRaisesRegex(isthmus.BadInput, "a budget that is a float is a share"):
+                isthmus.plan(problem, budget)
+        for budget in (None, True, b"50%", [1]):
+            with self.subTest(budget), self.assertRaisesRegex(TypeError, "a budget is a number of bytes, a share"):
                 isthmus.plan(problem, budget)
 
     def test_a_budget_that_cannot_be_met_gives_the_least_that_was_found(self):

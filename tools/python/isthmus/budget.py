@@ -9,7 +9,7 @@ from typing import NamedTuple, SupportsIndex, Union
 from . import _library
 from .errors import BadInput
 
-BudgetLike = Union[str, SupportsIndex]
+BudgetLike = Union[str, SupportsIndex, float]
 
 _MOST_BYTES = 2**62
 
@@ -22,15 +22,20 @@ class Budget(NamedTuple):
 
 
 def parse_budget(budget: BudgetLike) -> Budget:
-    """Parses "2GiB", "500MB", a number of bytes, "60%" or "min"."""
+    """Parses "2GiB", "500MB", a number of bytes, "60%" or the same as a float, 0.6, or "min"."""
     if isinstance(budget, str):
         return _parsed(budget)
+    if isinstance(budget, float):
+        if not 0 < budget <= 1:
+            raise BadInput(f"a budget that is a float is a share, above 0 and at most 1; got {budget}; a number of bytes is an int, and the least that is "
+                           "found is 'min'")
+        return Budget(share=budget)
     try:
         bytes = operator.index(budget)
     except TypeError:
         bytes = None
     if bytes is None or isinstance(budget, bool):
-        raise TypeError(f"a budget is a number of bytes or a string such as '2GiB', '60%' or 'min'; got {type(budget).__name__}")
+        raise TypeError(f"a budget is a number of bytes, a share such as 0.6 or a string such as '2GiB', '60%' or 'min'; got {type(budget).__name__}")
     if not 0 <= bytes < _MOST_BYTES:
         raise BadInput(f"a budget is a size from 0 on and below 2^62 bytes; got {bytes}")
     return Budget(bytes=bytes)

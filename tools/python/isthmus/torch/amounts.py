@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"\d+(\.\d+)?|\.\d+")
 _UNIT = re.compile(r"\s*([\d.]+)\s*(k|m|g|t)(i?)b?\s*", re.IGNORECASE)
 
 
-def understood(amount: BudgetLike | float) -> BudgetLike:
+def understood(amount: BudgetLike) -> BudgetLike:
     """Returns an amount in a form that `parse_budget` takes: 0.5 is "50%", "24gb" is "24GB". Raises BadInput for a number that may be bytes or
     percent, and for what is no amount."""
     if isinstance(amount, str):

@@ -59,7 +59,7 @@ class Options:
         which these sizes are symbolic are planned for the most.
     """
 
-    budget: BudgetLike | float | None = None
+    budget: BudgetLike | None = None
     kernels: str = "aot_eager"
     effort: float = 0.0
     seed: int = 0
