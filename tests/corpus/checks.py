@@ -225,7 +225,7 @@ class Checker:
     # (e)
     def written(self):
         """Runs the rewritten graph as ONNX in ONNX Runtime, and compares it with our step of the file."""
-        call, path = self.optimised("rewritten", ["--policy=memory"], "onnx")
+        call, path = self.optimised("rewritten", ["--policy=memory", "--keep-outputs"], "onnx")
         if call.code != 0:
             self.row.fail("onnx", call.error(), call)
             return
