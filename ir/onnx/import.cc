@@ -9,7 +9,6 @@
 #include "ir/onnx/module_names.h"
 #include "ir/onnx/op_table.h"
 #include "ir/onnx/parameters/roles.h"
-#include "ir/onnx/parameters/tensor_names.h"
 #include "ir/onnx/problems.h"
 #include "ir/onnx/read_back.h"
 #include "ir/onnx/symbols.h"
@@ -139,9 +138,7 @@ void Import::defineInitializer(const InitializerRole &r, const Tensor &data) {
 Operand Import::rearranged(const InitializerRole &r, const Type &type) {
   ValueId v = scope_.find(r.sameAs)->value;
   auto emit = [&](llvm::StringRef op, Attrs attrs) {
-    // A name that the exporter made up says nothing.
-    const std::string &base = isMadeUp(r.name) ? r.sameAs : r.name;
-    std::string name = values_.freshName(base + "." + op.str());
+    std::string name = values_.freshName(r.name + "." + op.str());
     auto node = g_.addNode(OpRegistry::get().at(op), {v}, std::move(attrs), name);
     v = g_.node(llvm::cantFail(std::move(node))).firstResult;
   };

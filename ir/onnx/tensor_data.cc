@@ -233,20 +233,6 @@ Tensor floatsTensor(const Type &type, llvm::ArrayRef<double> values) {
   });
 }
 
-Tensor transposed(const Tensor &t) {
-  const int64_t rows = t.type.dims[0], columns = t.type.dims[1];
-  const size_t each = size_t(dtypeBytes(t.type.dtype));
-  constexpr int64_t kTile = 32; // rows and columns that stay in the cache
-  return Tensor::make(Type(t.type.dtype, {columns, rows}), [&](char *to) {
-    for (int64_t row = 0; row < rows; row += kTile)
-      for (int64_t column = 0; column < columns; column += kTile)
-        for (int64_t i = row; i < std::min(rows, row + kTile); ++i)
-          for (int64_t j = column; j < std::min(columns, column + kTile); ++j)
-            std::memcpy(to + size_t(j * rows + i) * each, t.data + size_t(i * columns + j) * each,
-                        each);
-  });
-}
-
 Tensor filled(const Type &type, llvm::ArrayRef<char> one) {
   return Tensor::make(type, [&](char *out) {
     for (int64_t i = 0, n = type.elements(); i < n; ++i)

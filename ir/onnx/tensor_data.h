@@ -51,7 +51,6 @@ Tensor intsTensor(llvm::ArrayRef<int64_t> values);                    // i64[n]
 Tensor scalarTensor(DType type, double value);                        // rank 0
 Tensor floatsTensor(const Type &type, llvm::ArrayRef<double> values); // rounded to the type
 Tensor filled(const Type &type, llvm::ArrayRef<char> oneElement);     // every element equal
-Tensor transposed(const Tensor &t);                                   // of rank 2
 
 // The number that the writer of a float meant: the shortest decimal that rounds to it. So a
 // momentum of 0.9 is 0.9 in f64 and in the text too, not 0.8999999761581421.

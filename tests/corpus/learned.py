@@ -89,9 +89,7 @@ class Learned:
         found = {}
         values = self.values
         for name in (n for n in self.made if n not in self.matches and n not in unread):
-            # (A parameter whose rearrangement the file holds may be learned under its own name.)
-            learned = (values.get(n, self.truth.parameters.get(n)) for n in self.matches)
-            is_copy = any(are_rearranged(one, values[name]) for one in learned if one is not None)
+            is_copy = any(are_rearranged(values[n], values[name]) for n in self.matches if n in values)
             is_copy = is_copy or any(are_same(values[n], values[name]) for n in {**unread, **found} if n in values)
             if not is_copy and not any(are_same(self.truth.parameters[p], values[name]) for p in unused):
                 found[name] = f"'{name}' {list(values[name].shape)} is made of parameters and is not learned"

@@ -531,40 +531,18 @@ void setCall(onnx::NodeProto &n, const std::string &name, const std::string &op,
   set("pkg.torch.onnx.name_scopes", "['', " + modules + "'" + name + "']");
 }
 
-// The exporter stores [in, out] where a linear layer has a weight [out, in]. Symmetric and constant
-// weights are transposed too, and so is one that was merged with another of equal numbers.
-TEST(Parameters, LinearWeightsHaveTheirOwnNamesAndShapes) {
-  for (const ModelMaker::Values &values :
-       {ModelMaker::Values{1, 2, 3, 4}, {1, 2, 2, 1}, {0, 0, 0, 0}}) {
-    ModelMaker m;
-    m.input("x", {3, 2});
-    m.init("val_0", {2, 2}, values);
-    m.init("val_1", {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
-    setCall(m.node("MatMul", {"x", "val_0"}, {"a"}), "linear", "linear.default", "%x, %p_v",
-            "'l', 'l.v', ");
-    setCall(m.node("MatMul", {"a", "val_0"}, {"b"}), "linear_1", "linear.default", "%linear, %p_w",
-            "'l', 'l.w', ");
-    setCall(m.node("MatMul", {"b", "val_1"}, {"c"}), "linear_2", "linear.default",
-            "%linear_1, %p_u", "");
-    setCall(m.node("Relu", {"c"}, {"y"}), "relu", "relu.default", "%linear_2", "'l', ");
-    m.output("y");
-    setSignature(m, "p_v: PARAMETER target='l.v.weight'\np_w: PARAMETER target='l.w.weight'\n"
-                    "p_u: PARAMETER target='u'\n");
-    setFoldedFrom(m, "val_0", "['l.v.weight']");
-    setFoldedFrom(m, "val_1", "['u']");
-    Notes notes;
-    Graph g = graphWithNotes(m, notes);
-    EXPECT_EQ(inputsOf(g, InputKind::Param),
-              "l.v.weight:f32[2, 2] u:f32[4, 2] l.w.weight:f32[2, 2]");
-    EXPECT_EQ(rowsOf(g), "transpose transpose transpose matmul matmul matmul relu");
-    for (const char *name : {"l.v.a", "l.w.b", "c", "y", "u.transpose"})
-      EXPECT_TRUE(g.find(name)) << name;
-    EXPECT_EQ(outputsOf(g, {{"x", floats({3, 2}, {1, 2, 3, 4, 5, 6})}}).size(), 1u);
-    areAbout(notes, {"'l.w.weight', as 'val_0.2' beside 'val_0'",
-                     "'l.v.weight' as 'val_0'; the same holds for 2 others: 'u', 'l.w.weight'"});
-    EXPECT_EQ(inputsOf(m.graphOf({.untie = parseNameList("val_1")}), InputKind::Param),
-              "l.v.weight:f32[2, 2] val_1:f32[2, 4] l.w.weight:f32[2, 2]");
-  }
+TEST(Import, ValuesAreCalledByTheirModules) {
+  ModelMaker m;
+  m.input("x", {3, 2});
+  m.init("w", {2, 2});
+  setCall(m.node("MatMul", {"x", "w"}, {"a"}), "linear", "linear.default", "%x, %p_w",
+          "'l', 'l.v', ");
+  setCall(m.node("Relu", {"a"}, {"b"}), "relu", "relu.default", "%linear", "");
+  setCall(m.node("Neg", {"b"}, {"y"}), "neg", "neg.default", "%relu", "'l', ");
+  m.output("y");
+  Graph g = m.graphOf();
+  for (const char *name : {"l.v.a", "b", "y"})
+    EXPECT_TRUE(g.find(name)) << name;
 }
 
 // Attention's output has a bias of zeros at first, which the exporter removes.

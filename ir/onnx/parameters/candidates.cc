@@ -3,7 +3,6 @@
 #include "ir/onnx/parameters/left_out.h"
 #include "ir/onnx/rows.h"
 #include "ir/onnx/tensor_data.h"
-#include "ir/onnx/torch_op.h"
 
 namespace isthmus::onnx_import {
 namespace {
@@ -36,7 +35,6 @@ Candidates::Candidates(Model &m, llvm::StringMap<Tensor> &data, const OnnxOption
   addCopies(std::move(byRecords), decisions);
   addCopies(std::move(byReaders), decisions);
   addIdentities();
-  restoreTransposed(data, decisions);
 }
 
 Candidate *Candidates::find(llvm::StringRef name) {
@@ -103,53 +101,6 @@ void Candidates::addIdentities() {
     if (origin && isSplitIdentity(n, *origin))
       add(make(n.output(0), origin->role.of, ""));
   }
-}
-
-// What the products of the program's linear layers read, [in, out], with the parameters of the
-// layer, whose weight is [out, in].
-static llvm::StringMap<llvm::SetVector<llvm::StringRef>>
-linearOperands(const Model &m, const ExporterRecords &records) {
-  llvm::StringMap<llvm::SetVector<llvm::StringRef>> found;
-  for (const onnx::NodeProto &n : m.graph().node())
-    if (n.op_type() == "MatMul" && n.input_size() == 2 && torchOp(n) == "aten.linear.default")
-      for (llvm::StringRef parameter : records.callBehind(n).parameters)
-        found[n.input(1)].insert(parameter);
-  return found;
-}
-
-// PyTorch's newer exporter stores the transpose of a linear layer's weight under a name of its own.
-// The parameter gets its own name and shape back, so that its gradient is the one that PyTorch has.
-void Candidates::restoreTransposed(llvm::StringMap<Tensor> &data, Decisions &decisions) {
-  const auto operands = linearOperands(model_, records_);
-  auto isTransposed = [&](const Candidate &c) {
-    const auto at = operands.find(c.role.name);
-    return at != operands.end() && at->second.count(c.parameter) && c.parameter != c.role.name &&
-           !find(c.parameter) && c.isFloating() && c.data->type.rank() == 2 &&
-           !matchesAny(options_.untie, c.role.name) && !matchesAny(options_.learn, c.role.name);
-  };
-  std::vector<Candidate> all;
-  llvm::StringMap<Dims> restored;
-  for (Candidate &c : all_) {
-    if (isTransposed(c)) {
-      const auto [at, isNew] = restored.try_emplace(c.parameter);
-      if (isNew) { // several layers may read it
-        const Tensor &own = data[c.parameter] = transposed(*c.data);
-        at->second = own.type.dims;
-        all.push_back(make(c.parameter, c.parameter, c.parameter));
-        all.back().role.role = Role::Parameter;
-        all.back().isTransposed = true;
-        decisions.add(Decision::Transposed, c.parameter, " as '" + c.role.name + "'");
-      }
-      c.role.role = Role::Parameter;
-      c.role.sameAs = c.parameter;
-      c.role.how = {.from = at->second, .perm = {1, 0}};
-      c.isTransposed = true;
-    }
-    all.push_back(std::move(c));
-  }
-  all_ = std::move(all);
-  for (size_t i = 0; i < all_.size(); ++i)
-    index_[all_[i].role.name] = i;
 }
 
 } // namespace isthmus::onnx_import

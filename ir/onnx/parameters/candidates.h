@@ -15,8 +15,6 @@ struct Candidate {
   llvm::StringRef ours;         // the kind in our own metadata, if any
   std::string parameter;        // its parameter in the exporter's records; may be empty
   bool followsOrigin = false;   // a reader's copy: takes the role of the original
-  // The file holds the transpose of it, which is tied to it, or it is this transpose.
-  bool isTransposed = false;
   Decisions decisions; // reported unless the tensor is tied to another one's parameter
 
   bool isFloating() const { return data && isFloat(data->type.dtype); }
@@ -26,8 +24,8 @@ struct Candidate {
 // that begin and end alike must not take forever, and few tensors are derived from one.
 inline constexpr size_t kMostAlike = 64;
 
-// Keeps references to the model, its data and the options. Parameters of which the file holds the
-// transpose are added to the data.
+// Keeps references to the model, its data and the options. Biases that
+// the exporter left out are added to the data.
 class Candidates {
 public:
   // One candidate for each initializer, for each copy that a reader of a merged initializer needs,
@@ -56,7 +54,6 @@ private:
   void addCopies(std::vector<TensorCopy> copies, Decisions &decisions);
   void addIdentities();
   bool isSplitIdentity(const onnx::NodeProto &n, const Candidate &origin) const;
-  void restoreTransposed(llvm::StringMap<Tensor> &data, Decisions &decisions);
 
   Model &model_;
   const llvm::StringMap<Tensor> &data_;

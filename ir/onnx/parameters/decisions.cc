@@ -37,9 +37,6 @@ const Text kTexts[] = {
                           "of tied ones, or unused"},
     {Decision::RestoredBias,
      "parameters of zeros, which the exporter left out as they change nothing before they learn"},
-    {Decision::Transposed,
-     "parameters under their own names and in their own shapes, of which the exporter stored the "
-     "transposes"},
     {Decision::LearnedInPlace,
      "parameters in place of those that the exporter rearranged or computed with"},
     {Decision::LearnedRow,

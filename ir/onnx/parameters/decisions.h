@@ -14,7 +14,6 @@ enum class Decision : uint8_t {
   SplitByRecords,
   OtherName,
   RestoredBias,
-  Transposed,
   LearnedInPlace,
   LearnedRow,
   LearnedNumber,

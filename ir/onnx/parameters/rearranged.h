@@ -18,8 +18,6 @@ struct Rearrangement {
   Dims from;                          // the shape of a, without axes of size one
   llvm::SmallVector<int64_t, 4> perm; // empty: the order is unchanged
   Pointwise made = Pointwise::Same;
-
-  bool isEqual() const { return perm.empty() && made == Pointwise::Same; } // but for shape and type
 };
 
 // An invariant of all rearrangements: `b` is a rearrangement of made(`a`) only if keyOf(b, type of

@@ -66,8 +66,6 @@ void Rules::findSineAndCosine() {
 }
 
 void Rules::decide(Candidate &c) {
-  if (c.isTransposed) // it is a parameter already
-    return;
   bool isAverage = c.isFloating() && readers_.averaged.count(c.role.name);
   if (!c.ours.empty()) {
     c.role.role = c.ours == inputKindName(InputKind::Param)   ? Role::Parameter

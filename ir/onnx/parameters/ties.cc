@@ -74,7 +74,7 @@ std::optional<Rearrangement> tieOf(const Candidate &a, const Candidate &b) {
 std::vector<Candidate *> tieable(Candidates &candidates) {
   std::vector<Candidate *> tensors;
   for (Candidate &c : candidates.all())
-    if (c.isFloating() && c.role.sameAs.empty() &&
+    if (c.isFloating() &&
         (candidates.readers().learned.count(c.role.name) || c.role.role == Role::Parameter) &&
         c.role.role != Role::State && !allElementsEqual(*c.data) &&
         !matchesAny(candidates.options().untie, c.role.name))
@@ -184,11 +184,6 @@ llvm::Error followTies(Candidates &candidates) {
       if (a.role.sameAs.empty())
         break;
       const Candidate &root = *candidates.find(a.role.sameAs);
-      if (c.isTransposed && &root != &c && a.data->type == root.data->type &&
-          a.role.how.isEqual()) {
-        c.role.sameAs = root.role.name;
-        continue;
-      }
       auto how = rearrangement(*root.data, *c.data, c.role.how.made);
       if (!how || &root == &c)
         return makeError("--tie: '{0}' and '{1}' are tied in a circle", c.role.name, a.role.name);
