@@ -7,6 +7,16 @@
 
 namespace isthmus {
 
+// Whether the pattern matches a name behind the path of a module, however long the path is.
+static bool matchesBehindPath(const NamePattern &p, llvm::StringRef name) {
+  while (name.contains('.')) {
+    name = name.split('.').second;
+    if (p.matches(name))
+      return true;
+  }
+  return false;
+}
+
 ValueId valueNamed(const Graph &g, llvm::StringRef name) {
   if (const ValueId v = g.find(name))
     return v;
@@ -41,6 +51,13 @@ llvm::Expected<std::vector<ValueId>> matchValues(const Graph &g, llvm::StringRef
       for (uint32_t i = 0; i < g.numValues(); ++i)
         if (p.matches(g.value(ValueId(i)).name))
           out.push_back(ValueId(i));
+      const bool isFound = out.size() > before;
+      for (uint32_t i = 0; i < g.numNodes() && !isFound; ++i) {
+        const Node &n = g.node(NodeId(i));
+        for (uint32_t r = 0; r < n.numResults && n.phase == Phase::Forward && !n.isStandIn(); ++r)
+          if (matchesBehindPath(p, g.valueName(n.result(r))))
+            out.push_back(n.result(r));
+      }
     }
     if (out.size() > before)
       continue;
