@@ -42,20 +42,28 @@ bool needsOneRun(const OpCall &call, const Factors &f, uint32_t factor) {
          });
 }
 
-// The numbers that the elements of a chunk draw (AxisRole::First). An axis of a call that has runs
-// is cut between its runs or within each of them (ir/ops/random.cc).
+// Whether an axis of a call that draws numbers in runs counts whole runs: it is cut between them,
+// and other axes within each of them (ir/ops/random.cc).
+bool countsRuns(const OpCall &call, size_t axis) {
+  const int64_t run = call.attrs->getInt("run");
+  return run > 0 && strideOf(call.results[0].dims, axis) % run == 0;
+}
+
+// The draws from one index of an axis to the next (AxisRole::First).
+int64_t drawsPerIndex(const OpCall &call, size_t axis) {
+  const int64_t inner = strideOf(call.results[0].dims, axis);
+  return countsRuns(call, axis) ? inner / call.attrs->getInt("run") * call.attrs->getInt("stride")
+                                : inner;
+}
+
+// The numbers that the elements of a chunk draw.
 void setDrawsOfChunk(const OpCall &call, AxisCut cut, int64_t begin, int64_t size, Attrs &attrs) {
   const Type &whole = call.results[0];
-  const int64_t inner = strideOf(whole.dims, cut.axis), first = attrs.getInt("first"),
-                run = attrs.getInt("run");
-  if (run > 0 && inner % run == 0) {
-    attrs.set("first", first + begin * (inner / run) * attrs.getInt("stride"));
-    return;
-  }
-  attrs.set("first", first + begin * inner);
+  const int64_t inner = strideOf(whole.dims, cut.axis), run = attrs.getInt("run");
+  attrs.set("first", attrs.getInt("first") + begin * drawsPerIndex(call, cut.axis));
   const bool isOneRun =
       product(llvm::makeArrayRef(whole.dims).take_front(cut.axis)) * cut.outer == 1;
-  if (run == 0 && isOneRun)
+  if (countsRuns(call, cut.axis) || (run == 0 && isOneRun))
     return;
   attrs.set("run", size * inner);
   if (run == 0)
@@ -126,14 +134,10 @@ Attrs attrsOfChunk(const OpCall &call, AxisCut cut, int64_t begin, int64_t size)
 }
 
 std::optional<int64_t> beginOfChunk(const OpCall &call, uint32_t axis, const Attrs &chunk) {
-  const int64_t inner = strideOf(call.results[0].dims, axis);
   for (const AttrDef &a : call.op->attrs)
-    if (a.axes == AxisRole::First && inner > 0) {
-      const int64_t run = call.attrs->getInt("run");
-      const bool isBetweenRuns = run > 0 && inner % run == 0;
-      return (chunk.getInt("first") - call.attrs->getInt("first")) /
-             (isBetweenRuns ? inner / run * call.attrs->getInt("stride") : inner);
-    }
+    if (a.axes == AxisRole::First)
+      if (const int64_t draws = drawsPerIndex(call, axis); draws > 0)
+        return (chunk.getInt("first") - call.attrs->getInt("first")) / draws;
   return std::nullopt;
 }
 

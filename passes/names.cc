@@ -7,32 +7,34 @@
 
 namespace isthmus {
 
-// Whether the pattern matches a name behind the path of a module, however long the path is.
-static bool matchesBehindPath(const NamePattern &p, llvm::StringRef name) {
-  while (name.contains('.')) {
-    name = name.split('.').second;
-    if (p.matches(name))
-      return true;
+// The values of forward nodes whose names match behind the path of a module, however long it is.
+static std::vector<ValueId> valuesBehindPaths(const Graph &g,
+                                              llvm::function_ref<bool(llvm::StringRef)> matches) {
+  auto isFound = [&](llvm::StringRef name) {
+    while (name.contains('.')) {
+      name = name.split('.').second;
+      if (matches(name))
+        return true;
+    }
+    return false;
+  };
+  std::vector<ValueId> found;
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    for (uint32_t r = 0; r < n.numResults && n.phase == Phase::Forward && !n.isStandIn(); ++r)
+      if (isFound(g.valueName(n.result(r))))
+        found.push_back(n.result(r));
   }
-  return false;
+  return found;
 }
 
 ValueId valueNamed(const Graph &g, llvm::StringRef name) {
-  if (const ValueId v = g.find(name))
+  const ValueId v = g.find(name);
+  if (v || name.empty())
     return v;
-  ValueId found;
-  for (uint32_t i = 0; i < g.numNodes() && !name.empty(); ++i) {
-    const Node &n = g.node(NodeId(i));
-    for (uint32_t r = 0; r < n.numResults && n.phase == Phase::Forward && !n.isStandIn(); ++r) {
-      llvm::StringRef path = g.valueName(n.result(r));
-      if (!path.consume_back(name) || !path.endswith("."))
-        continue;
-      if (found)
-        return ValueId();
-      found = n.result(r);
-    }
-  }
-  return found;
+  const std::vector<ValueId> found =
+      valuesBehindPaths(g, [&](llvm::StringRef other) { return other == name; });
+  return found.size() == 1 ? found[0] : ValueId();
 }
 
 llvm::Expected<std::vector<ValueId>> matchValues(const Graph &g, llvm::StringRef patterns) {
@@ -51,13 +53,9 @@ llvm::Expected<std::vector<ValueId>> matchValues(const Graph &g, llvm::StringRef
       for (uint32_t i = 0; i < g.numValues(); ++i)
         if (p.matches(g.value(ValueId(i)).name))
           out.push_back(ValueId(i));
-      const bool isFound = out.size() > before;
-      for (uint32_t i = 0; i < g.numNodes() && !isFound; ++i) {
-        const Node &n = g.node(NodeId(i));
-        for (uint32_t r = 0; r < n.numResults && n.phase == Phase::Forward && !n.isStandIn(); ++r)
-          if (matchesBehindPath(p, g.valueName(n.result(r))))
-            out.push_back(n.result(r));
-      }
+      if (out.size() == before)
+        for (ValueId v : valuesBehindPaths(g, [&](llvm::StringRef s) { return p.matches(s); }))
+          out.push_back(v);
     }
     if (out.size() > before)
       continue;

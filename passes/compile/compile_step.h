@@ -17,7 +17,6 @@ enum class CompileStep : uint8_t {
 
 llvm::ArrayRef<llvm::StringRef> compileStepNames(); // in that order
 llvm::StringRef compileStepName(CompileStep s);
-std::optional<CompileStep> parseCompileStep(llvm::StringRef name);
 
 // Sees the graph after a step, which is not changed. A step that is repeated is seen each time.
 using AfterStep = std::function<void(CompileStep, const Graph &)>;

@@ -15,7 +15,7 @@ struct Candidate {
   llvm::StringRef ours;         // the kind in our own metadata, if any
   std::string parameter;        // its parameter in the exporter's records; may be empty
   bool followsOrigin = false;   // a reader's copy: takes the role of the original
-  Decisions decisions; // reported unless the tensor is tied to another one's parameter
+  Decisions decisions;          // reported unless the tensor is tied to another one's parameter
 
   bool isFloating() const { return data && isFloat(data->type.dtype); }
 };
@@ -24,8 +24,8 @@ struct Candidate {
 // that begin and end alike must not take forever, and few tensors are derived from one.
 inline constexpr size_t kMostAlike = 64;
 
-// Keeps references to the model, its data and the options. Biases that
-// the exporter left out are added to the data.
+// Keeps references to the model, its data and the options. Biases that the exporter left out are
+// added to the data.
 class Candidates {
 public:
   // One candidate for each initializer, for each copy that a reader of a merged initializer needs,

@@ -88,6 +88,12 @@ bool ExporterRecords::isFused(const onnx::NodeProto &n) {
   return valueOf(n.metadata_props(), kRuleKey).contains("Fuse");
 }
 
+llvm::StringRef ExporterRecords::parameterAt(llvm::StringRef text) const {
+  const auto it =
+      targets_.find(text.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; }));
+  return it != targets_.end() && isParameter(it->second) ? llvm::StringRef(it->second) : "";
+}
+
 // Parses records such as
 // "%linear : [num_users=1] = call_function[...](args = (%x, %p_l_weight, %p_l_bias), kwargs = {})"
 ExporterRecords::Call ExporterRecords::callBehind(const onnx::NodeProto &n) const {
@@ -102,10 +108,8 @@ ExporterRecords::Call ExporterRecords::callBehind(const onnx::NodeProto &n) cons
   call.name = name;
   while (!args.empty()) {
     args = args.split('%').second;
-    llvm::StringRef word = args.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
-    auto it = targets_.find(word);
-    if (it != targets_.end() && isParameter(it->second))
-      call.parameters.insert(it->second);
+    if (llvm::StringRef parameter = parameterAt(args); !parameter.empty())
+      call.parameters.insert(parameter);
   }
   return call;
 }
@@ -118,11 +122,7 @@ std::string ExporterRecords::biasOf(const onnx::NodeProto &n) const {
   llvm::StringRef args = valueOf(n.metadata_props(), kCallKey).split("(args = (").second;
   for (int before = 0; before < 2; ++before) // x and the weight
     args = args.consume_front("%") ? args.split(", ").second : "";
-  if (!args.consume_front("%"))
-    return "";
-  const auto it =
-      targets_.find(args.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; }));
-  return it != targets_.end() && isParameter(it->second) ? it->second : "";
+  return args.consume_front("%") ? parameterAt(args).str() : "";
 }
 
 // Parses the paths of the modules around a call, outermost first, and the call's name:

@@ -55,6 +55,8 @@ public:
 
 private:
   void readSignature(llvm::StringRef text);
+  // The parameter whose placeholder the text begins with; empty if there is none.
+  llvm::StringRef parameterAt(llvm::StringRef text) const;
 
   llvm::StringMap<std::string> kinds_;   // by target
   llvm::StringMap<std::string> targets_; // by placeholder

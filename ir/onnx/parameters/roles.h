@@ -33,9 +33,9 @@ struct Roles {
   Notes notes; // about every decision
 };
 
-// `data` holds the initializers that could be read; biases that the exporter left
-// out are added to it. If one initializer stands for several
-// parameters, nodes of the model get new input names. The first rule that applies decides:
+// `data` holds the initializers that could be read; biases that the exporter left out are added to
+// it. If one initializer stands for several parameters, nodes of the model get new input names. The
+// first rule that applies decides:
 //  - Our own metadata, if present, decide; names in `options.learn` are parameters.
 //  - A tensor that the outputs do not depend on by its elements (integers, masks cast to bool,
 //    sizes, ratios) is constant, or state if a batch normalization reads it as its average. A
